@@ -1,0 +1,173 @@
+//! Transcripts in, request bodies out.
+//!
+//! A reader turns a transcript into [`Transcript`]s: the steps its conversation took, in source
+//! order. A reader never guesses from text; what it cannot read becomes a note with file and line.
+//! Steps are prefix-stable: a transcript that grew begins with the steps it had before.
+
+use crate::log::{Fields, Json, Message, Micros, Seq};
+
+/// A conversation as its source tells it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Transcript {
+    /// The source format's name.
+    pub format: &'static str,
+    /// The record's own id in the source; names the conversation.
+    pub id: Option<String>,
+    /// What happened, in source order.
+    pub steps: Vec<Step>,
+}
+
+/// How a message hangs together with an earlier one. Numbers count a transcript's message steps
+/// from 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Link {
+    /// It stands for itself.
+    #[default]
+    None,
+    /// A later block of the same model message.
+    Continues(usize),
+    /// The words that stood after results in one source message.
+    SameSource(usize),
+}
+
+/// Token usage of one call, as the provider gave it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Usage {
+    /// Input tokens that were neither read from nor written to a cache.
+    pub input: Option<u64>,
+    /// Output tokens.
+    pub output: Option<u64>,
+    /// Input tokens read from a cache.
+    pub cache_read: Option<u64>,
+    /// Input tokens written to a cache.
+    pub cache_write: Option<u64>,
+}
+
+/// One thing that happened in a transcript.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(clippy::large_enum_variant, reason = "messages are the common case")]
+pub enum Step {
+    /// The request settings of the calls from here on: every field of a request but the messages
+    /// (for `anthropic` the system text is a message, not a setting).
+    Configured {
+        /// The model's name.
+        model: Option<String>,
+        /// The fields, in source order.
+        settings: Fields,
+    },
+    /// A message was added.
+    Message {
+        /// The message.
+        message: Message,
+        /// Its time, where the source has one.
+        at: Option<Micros>,
+        /// How it hangs together with an earlier one.
+        link: Link,
+    },
+    /// The model was called with the window as it stands.
+    Called {
+        /// The model's name, where the source says it at the call.
+        model: Option<String>,
+        /// Its time.
+        at: Option<Micros>,
+    },
+    /// What came back from the newest call, beside its messages.
+    Returned {
+        /// Usage as the provider gave it.
+        usage: Option<Usage>,
+        /// The failure in the provider's words; a failed call has no answer.
+        failure: Option<String>,
+        /// The answer's other fields, in source order.
+        rest: Fields,
+        /// Its time.
+        at: Option<Micros>,
+    },
+    /// The source replaced all that stood before by a summary.
+    Compacted {
+        /// The summary; its author is the application.
+        summary: Message,
+        /// What the source says about it.
+        rest: Fields,
+        /// Its time.
+        at: Option<Micros>,
+    },
+    /// The source cleared the results of these calls (newest occurrence of each id).
+    Cleared {
+        /// Provider ids of the calls.
+        calls: Vec<String>,
+        /// The text that stands in their place.
+        marker: String,
+        /// Its time.
+        at: Option<Micros>,
+    },
+    /// The source went back: these messages (message-step numbers) are no longer on its path.
+    Rewound {
+        /// The messages that left.
+        gone: Vec<usize>,
+        /// Its time.
+        at: Option<Micros>,
+    },
+    /// Something that is not conversation; kept.
+    Noted {
+        /// What it is: the source's own type, or what is wrong with it.
+        what: String,
+        /// Where: `file:line`.
+        place: String,
+        /// The source's text. Damaged input is kept as a JSON string.
+        content: Option<Json>,
+        /// Its time.
+        at: Option<Micros>,
+        /// Whether a person should be told (damage, loss), or it is routine.
+        warn: bool,
+    },
+}
+
+/// A provider whose rules a request body obeys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Profile {
+    /// OpenAI Chat Completions.
+    OpenAiChat,
+    /// Anthropic Messages.
+    Anthropic,
+}
+
+/// A message of a window, as rendering sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Item<'a> {
+    /// The seq of the entry that introduced it.
+    pub seq: Seq,
+    /// Its present content.
+    pub message: &'a Message,
+    /// The message it continues, if it does.
+    pub continues: Option<Seq>,
+    /// The message it shared one source message with, if it did.
+    pub same_source: Option<Seq>,
+    /// Per part: the call (message seq, part position) that a result part answers; `None` for
+    /// parts that are no results and for results without a call. Decided at append; ids are labels.
+    pub answers: &'a [Option<(Seq, u32)>],
+}
+
+/// Something rendering changed so that the provider's rules hold.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Repair {
+    /// The rule (`C3`, `A4`, … of `docs/PROVIDERS.md`).
+    pub rule: &'static str,
+    /// What was done, in one sentence.
+    pub message: String,
+    /// The message it was done to.
+    pub seq: Option<Seq>,
+}
+
+/// A broken provider rule.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Problem {
+    /// The rule (`C3`, `A4`, … of `docs/PROVIDERS.md`).
+    pub rule: &'static str,
+    /// Whether the provider refuses the request for it; else it depends on model and endpoint.
+    pub hard: bool,
+    /// What is wrong, in one sentence.
+    pub message: String,
+    /// The place in the body's `messages`.
+    pub index: Option<usize>,
+}

@@ -1,0 +1,165 @@
+//! Names of things: conversations, entries, messages, iterations, hashes, instants.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A conversation's identity: 16 bytes, chosen at birth, the same in every store.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ConversationId(pub [u8; 16]);
+
+/// A blake3 hash: of an entry, a window or a payload commitment.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Hash(pub [u8; 32]);
+
+impl Hash {
+    /// 32 zero bytes: the `prev` of a root's first entry, and the digest of an empty window.
+    pub const ZERO: Self = Self([0; 32]);
+}
+
+/// The dense number of an entry within its conversation, from 0. Never reused.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
+pub struct Seq(pub u64);
+
+impl Seq {
+    /// The number after this one; saturates, which no log can reach.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+impl fmt::Display for Seq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "s:{}", self.0)
+    }
+}
+
+/// A message's identity: the seq of the entry that introduced it, written `m18`.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
+pub struct MessageId(pub Seq);
+
+impl MessageId {
+    /// The seq of the entry that introduced the message.
+    #[must_use]
+    pub const fn seq(self) -> Seq {
+        self.0
+    }
+}
+
+impl fmt::Display for MessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "m{}", self.0.0)
+    }
+}
+
+/// The number of a model call within its conversation, from 1.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
+pub struct Iteration(pub u64);
+
+impl fmt::Display for Iteration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "it:{}", self.0)
+    }
+}
+
+/// A wall-clock instant as it was reported: microseconds since 1970-01-01T00:00:00Z. Never used
+/// for order.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
+pub struct Micros(pub i64);
+
+impl fmt::Display for Micros {
+    /// RFC 3339 in UTC; an instant outside the calendar's range is printed as `µs` since 1970.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match chrono::DateTime::from_timestamp_micros(self.0) {
+            Some(t) => f.write_str(&t.to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true)),
+            None => write!(f, "{} µs", self.0),
+        }
+    }
+}
+
+impl Micros {
+    /// Reads RFC 3339, or the same without a zone (taken as UTC). `None` when it is neither.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        if let Ok(t) = chrono::DateTime::parse_from_rfc3339(text) {
+            return Some(Self(t.timestamp_micros()));
+        }
+        let naive = chrono::NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S%.f").ok()?;
+        Some(Self(naive.and_utc().timestamp_micros()))
+    }
+}
+
+/// The newest entry of a log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Head {
+    /// Its number.
+    pub seq: Seq,
+    /// Its hash.
+    pub hash: Hash,
+}
+
+/// A text that should have been hexadecimal of a fixed length.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("expected {expected} hexadecimal digits")]
+pub struct ParseHexError {
+    expected: usize,
+}
+
+fn write_hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    bytes.iter().try_for_each(|b| write!(f, "{b:02x}"))
+}
+
+fn read_hex<const N: usize>(text: &str) -> Result<[u8; N], ParseHexError> {
+    let error = ParseHexError { expected: N * 2 };
+    if text.len() != N * 2 || !text.is_ascii() {
+        return Err(error);
+    }
+    let mut out = [0; N];
+    for (byte, pair) in out.iter_mut().zip(text.as_bytes().chunks(2)) {
+        let pair = std::str::from_utf8(pair).map_err(|_| error.clone())?;
+        *byte = u8::from_str_radix(pair, 16).map_err(|_| error.clone())?;
+    }
+    Ok(out)
+}
+
+macro_rules! hex_text {
+    ($name:ident, $n:literal) => {
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write_hex(&self.0, f)
+            }
+        }
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write_hex(&self.0, f)
+            }
+        }
+        impl FromStr for $name {
+            type Err = ParseHexError;
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                read_hex::<$n>(text).map(Self)
+            }
+        }
+    };
+}
+
+hex_text!(ConversationId, 16);
+hex_text!(Hash, 32);
+
+impl Hash {
+    /// The first eight hexadecimal digits, for people.
+    #[must_use]
+    pub fn short(&self) -> String {
+        self.to_string().chars().take(8).collect()
+    }
+}

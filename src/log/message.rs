@@ -1,0 +1,362 @@
+//! Conversation content in a neutral form that keeps what the source said.
+//!
+//! A message is read from a source format and can be written back to it equal as JSON; what this
+//! model does not name is kept as JSON text beside it.
+
+use serde::{Deserialize, Serialize};
+
+/// Who a message speaks as, on the wire.
+#[derive(Clone, PartialEq, Eq, Debug, Hash)]
+pub enum Role {
+    /// Instructions.
+    System,
+    /// Instructions, under OpenAI's newer name.
+    Developer,
+    /// The user's side: a person, or an application on their behalf.
+    User,
+    /// The model's side.
+    Assistant,
+    /// The result of a tool.
+    Tool,
+    /// A role this model does not know; kept, never rendered except as it was.
+    Other(String),
+}
+
+impl Role {
+    /// The name people and tools see.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::System => "system",
+            Self::Developer => "developer",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+            Self::Tool => "tool",
+            Self::Other(name) => name,
+        }
+    }
+
+    /// The role with this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Self {
+        match name {
+            "system" => Self::System,
+            "developer" => Self::Developer,
+            "user" => Self::User,
+            "assistant" => Self::Assistant,
+            "tool" => Self::Tool,
+            other => Self::Other(other.to_owned()),
+        }
+    }
+
+    /// Whether messages of this role are instructions.
+    #[must_use]
+    pub const fn is_instruction(&self) -> bool {
+        matches!(self, Self::System | Self::Developer)
+    }
+}
+
+/// Who wrote a message. Set by the door it came through; nothing looks at text to find it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Author {
+    /// A human.
+    Person,
+    /// A model.
+    Model,
+    /// A tool.
+    Tool,
+    /// The application: system prompts, injected text, compaction summaries of a source.
+    Application,
+    /// ctxlog itself: synthetic results, notices.
+    Engine,
+    /// A strategy: claims.
+    Strategy,
+}
+
+impl Author {
+    /// Every member.
+    pub const ALL: &'static [Self] = &[
+        Self::Person,
+        Self::Model,
+        Self::Tool,
+        Self::Application,
+        Self::Engine,
+        Self::Strategy,
+    ];
+
+    /// The name people and tools see.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Person => "person",
+            Self::Model => "model",
+            Self::Tool => "tool",
+            Self::Application => "application",
+            Self::Engine => "engine",
+            Self::Strategy => "strategy",
+        }
+    }
+}
+
+/// JSON text, kept exactly as it was given (key order, spacing, escapes, big numbers).
+#[derive(Clone, PartialEq, Eq, Debug, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Json(pub String);
+
+/// Named JSON values in source order; names may repeat, as they may in JSON.
+pub type Fields = Vec<(String, Json)>;
+
+/// How the source wrote a content: these mean the same to a reader and not to a provider.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
+pub enum Shape {
+    /// No such field.
+    Absent,
+    /// `null`.
+    Null,
+    /// A string.
+    Text,
+    /// A list of blocks.
+    #[default]
+    List,
+}
+
+/// What kind of media a block holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Media {
+    /// A picture.
+    Image,
+    /// Sound.
+    Audio,
+    /// Moving pictures.
+    Video,
+    /// A document or other file.
+    File,
+}
+
+/// Content that may stand in a message or inside a tool result.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BlockBody {
+    /// Words.
+    Text(String),
+    /// Media: the whole block as its source format wrote it.
+    Media(Media, Json),
+    /// An item only its provider understands, kept whole; the name is the source's type.
+    Opaque(String, Json),
+}
+
+/// A block with the fields this model does not name. Media and opaque blocks hold everything in
+/// their body and leave `extra` empty.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Block {
+    /// The content.
+    pub body: BlockBody,
+    /// Other fields of a text block (`cache_control`, `citations`, …).
+    pub extra: Fields,
+}
+
+/// What a part of a message is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PartBody {
+    /// Text, media or an opaque item.
+    Block(BlockBody),
+    /// A model's reasoning. `signature` binds it to the message it stands in; `encrypted` is a
+    /// provider's sealed form.
+    Reasoning {
+        /// The words; may be empty beside a signature.
+        text: String,
+        /// The provider's signature over it, byte for byte.
+        signature: Option<String>,
+        /// Redacted or encrypted content, byte for byte.
+        encrypted: Option<String>,
+    },
+    /// A call of a tool.
+    Call {
+        /// The provider's id: a label, unique only among calls open at one time.
+        id: Option<String>,
+        /// The tool's name.
+        name: String,
+        /// The arguments, exactly as given; JSON text as a rule, but a source may hold anything.
+        arguments: String,
+        /// The source's block type where the provider itself runs the call (`server_tool_use`).
+        native: Option<String>,
+    },
+    /// The result of a call.
+    Result {
+        /// The id of the call it answers, where the source gives one.
+        call: Option<String>,
+        /// The tool's name, where the source gives one.
+        name: Option<String>,
+        /// What came back.
+        content: Vec<Block>,
+        /// How the source wrote `content`.
+        shape: Shape,
+        /// The source's error mark, where it has one.
+        error: Option<bool>,
+        /// Whether a final result is still to come.
+        interim: bool,
+        /// The source's block type where the provider itself ran the call. Then `content` is one
+        /// opaque block holding the whole.
+        native: Option<String>,
+    },
+}
+
+/// One part of a message, with the fields this model does not name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// What it is.
+    pub body: PartBody,
+    /// Other fields of the part in the source.
+    pub extra: Fields,
+}
+
+/// Where a message came from.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Source {
+    /// The format's name (`openai-chat`, `anthropic`, `claude-code`, …).
+    pub format: String,
+    /// The source's own id of the message (a uuid), where it has one.
+    pub id: Option<String>,
+    /// Fields that stood around the message in its record (a session line's `cwd`, `version`, …).
+    pub around: Fields,
+    /// The whole source message, kept only where the neutral form could not give it back.
+    pub verbatim: Option<Json>,
+}
+
+/// One message: the payload of an `appended` entry, and of claims and new forms.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Message {
+    /// Who it speaks as.
+    pub role: Role,
+    /// Who wrote it.
+    pub author: Author,
+    /// Its content, in order.
+    pub parts: Vec<Part>,
+    /// How the source wrote `content`.
+    pub shape: Shape,
+    /// Other fields of the message in the source.
+    pub extra: Fields,
+    /// Where it came from; absent when the application made it.
+    pub source: Option<Source>,
+}
+
+impl Part {
+    /// A text part.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { body: PartBody::Block(BlockBody::Text(text.into())), extra: Fields::new() }
+    }
+
+    /// A call of a client tool.
+    #[must_use]
+    pub fn call(id: &str, name: &str, arguments: &str) -> Self {
+        let body = PartBody::Call {
+            id: Some(id.to_owned()),
+            name: name.to_owned(),
+            arguments: arguments.to_owned(),
+            native: None,
+        };
+        Self { body, extra: Fields::new() }
+    }
+
+    /// A final text result of a client tool.
+    #[must_use]
+    pub fn result(call: &str, text: &str) -> Self {
+        let block = Block { body: BlockBody::Text(text.to_owned()), extra: Fields::new() };
+        let body = PartBody::Result {
+            call: Some(call.to_owned()),
+            name: None,
+            content: vec![block],
+            shape: Shape::Text,
+            error: None,
+            interim: false,
+            native: None,
+        };
+        Self { body, extra: Fields::new() }
+    }
+}
+
+impl Message {
+    /// A message without a source.
+    #[must_use]
+    pub fn new(role: Role, author: Author, parts: Vec<Part>) -> Self {
+        let one_text = matches!(
+            parts.as_slice(),
+            [Part { body: PartBody::Block(BlockBody::Text(_)), extra }] if extra.is_empty()
+        );
+        let shape = if one_text { Shape::Text } else { Shape::List };
+        Self { role, author, parts, shape, extra: Fields::new(), source: None }
+    }
+
+    /// The application's instructions.
+    #[must_use]
+    pub fn system(text: impl Into<String>) -> Self {
+        Self::new(Role::System, Author::Application, vec![Part::text(text)])
+    }
+
+    /// A person's words.
+    #[must_use]
+    pub fn person(text: impl Into<String>) -> Self {
+        Self::new(Role::User, Author::Person, vec![Part::text(text)])
+    }
+
+    /// A model's words.
+    #[must_use]
+    pub fn model(text: impl Into<String>) -> Self {
+        Self::new(Role::Assistant, Author::Model, vec![Part::text(text)])
+    }
+
+    /// A model's calls of tools, with optional words before them.
+    #[must_use]
+    pub fn calls(parts: Vec<Part>) -> Self {
+        Self::new(Role::Assistant, Author::Model, parts)
+    }
+
+    /// A tool's final result.
+    #[must_use]
+    pub fn tool(call: &str, text: &str) -> Self {
+        Self::new(Role::Tool, Author::Tool, vec![Part::result(call, text)])
+    }
+
+    /// All its words joined, for people and counters: text, reasoning, arguments, results.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let mut out = String::new();
+        for part in &self.parts {
+            part.body.words(&mut out);
+        }
+        out
+    }
+}
+
+impl BlockBody {
+    fn words(&self, out: &mut String) {
+        let text = match self {
+            Self::Text(text) => text,
+            Self::Media(_, json) | Self::Opaque(_, json) => &json.0,
+        };
+        push_line(out, text);
+    }
+}
+
+impl PartBody {
+    fn words(&self, out: &mut String) {
+        match self {
+            Self::Block(block) => block.words(out),
+            Self::Reasoning { text, .. } => push_line(out, text),
+            Self::Call { name, arguments, .. } => {
+                push_line(out, name);
+                push_line(out, arguments);
+            }
+            Self::Result { content, .. } => content.iter().for_each(|b| b.body.words(out)),
+        }
+    }
+}
+
+fn push_line(out: &mut String, text: &str) {
+    if text.is_empty() {
+        return;
+    }
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    out.push_str(text);
+}
