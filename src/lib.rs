@@ -17,6 +17,10 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs, rustdoc::broken_intra_doc_links)]
 
+pub mod engine;
 pub mod formats;
 pub mod log;
 pub mod store;
+pub mod strategy;
+pub mod tokens;
+pub mod window;

@@ -316,7 +316,8 @@ impl Message {
         Self::new(Role::Tool, Author::Tool, vec![Part::result(call, text)])
     }
 
-    /// All its words joined, for people and counters: text, reasoning, arguments, results.
+    /// All its words joined, for people and counters: text, reasoning, arguments, results. Media are
+    /// named, not spelled out.
     #[must_use]
     pub fn words(&self) -> String {
         let mut out = String::new();
@@ -331,7 +332,11 @@ impl BlockBody {
     fn words(&self, out: &mut String) {
         let text = match self {
             Self::Text(text) => text,
-            Self::Media(_, json) | Self::Opaque(_, json) => &json.0,
+            Self::Media(Media::Image, _) => "[image]",
+            Self::Media(Media::Audio, _) => "[audio]",
+            Self::Media(Media::Video, _) => "[video]",
+            Self::Media(Media::File, _) => "[file]",
+            Self::Opaque(_, json) => &json.0,
         };
         push_line(out, text);
     }

@@ -1,9 +1,19 @@
 //! Entries, their encoding and their hash chain. Pure: no clock, randomness or I/O.
 
+pub mod body;
+pub mod entry;
 mod ids;
 mod message;
+pub mod payload;
 mod sets;
 
+pub use body::{
+    Appended, Body, Called, Change, Commitment, Configured, Count, Door, EditAction, Edited,
+    ForkPoint, Identity, Kind, Left, Noted, OpenCalls, Opened, PartKind, PartSkeleton, Provenance,
+    Ranges, Reading, Refused, RenderedBody, Returned, Settings, Skeleton, StandIn, StandInKind,
+    Trigger, Unit, Usage, Visited,
+};
+pub use entry::{By, CodecError, Entry, Key, Sealed};
 pub use ids::{ConversationId, Hash, Head, Iteration, MessageId, Micros, ParseHexError, Seq};
 pub use message::{
     Author, Block, BlockBody, Fields, Json, Media, Message, Part, PartBody, Role, Shape, Source,

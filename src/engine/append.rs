@@ -1,0 +1,446 @@
+//! Appending messages, reporting what came back, configuring.
+
+use crate::log::{
+    Appended, Body, Commitment, Configured, Count, Json, Key, Message, MessageId, Micros, Noted,
+    OpenCalls, PartBody, PartSkeleton, Provenance, RequestReason, Returned, Seq, Settings, Usage,
+    payload,
+};
+use crate::strategy::Strategy;
+use crate::window::{BindError, Binding, MessageState, Projection};
+use std::sync::Arc;
+
+use super::conversation::{Ack, Conversation, State, Work};
+use super::error::{Error, Refusal};
+use super::stage::{Meta, Stage};
+
+/// What may be said about a request beside its content.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Options {
+    /// The head the caller decided on. Refused as `stale-head` when content, calls or edits came
+    /// after it; what the engine filed itself (visits, usage, notes) does not matter.
+    pub expected: Option<Seq>,
+    /// An idempotency key: the same request under the same key is written once, for ever.
+    pub key: Option<String>,
+    /// Wall time, where it is not now.
+    pub at: Option<Micros>,
+    /// The message this one continues: a later block of the same model message.
+    pub continues: Option<MessageId>,
+    /// The message this one shared one source message with.
+    pub same_source: Option<MessageId>,
+    /// How the entry is known; `recorded` unless said otherwise.
+    pub provenance: Option<Provenance>,
+}
+
+impl Conversation {
+    /// Appends a message. A message that holds results and other content becomes two: results,
+    /// then words.
+    ///
+    /// # Errors
+    /// Refused as `empty-message`, `unknown-call` or `duplicate-result`; see [`Error`] for failures.
+    pub fn append(&self, message: Message) -> Result<Ack, Error> {
+        self.append_with(message, &Options::default())
+    }
+
+    /// Appends a message, with options.
+    ///
+    /// # Errors
+    /// As [`Conversation::append`]; also `stale-head` and `idempotency-conflict`.
+    pub fn append_with(&self, message: Message, options: &Options) -> Result<Ack, Error> {
+        if message.parts.is_empty() && message.author == crate::log::Author::Person {
+            let detail = "a person's message without parts says nothing";
+            return Err(Error::refused(RequestReason::EmptyMessage, detail));
+        }
+        let mut state = self.lock()?;
+        if let Some(ack) = self.repeated(&state, &message, options)? {
+            return Ok(ack);
+        }
+        self.accepts_head(&state, options.expected)?;
+        self.file(&mut state, |stage, work| {
+            let meta = self.meta(options, None);
+            let (first, last) = append_split(stage, work, message, options, &meta)?;
+            Ok(Ack { first, last, level: self.store().level(), repeated: false })
+        })
+    }
+
+    pub(super) fn meta(&self, options: &Options, entries: Option<u32>) -> Meta {
+        Meta {
+            at: options.at.or_else(|| self.store().environment().now()),
+            by: self.store().by().clone(),
+            provenance: options.provenance.unwrap_or(Provenance::Recorded),
+            key: options.key.clone().map(|text| Key { text, entries: entries.unwrap_or(1) }),
+        }
+    }
+
+    /// The engine's milder head rule.
+    fn accepts_head(&self, state: &State, expected: Option<Seq>) -> Result<(), Error> {
+        let (Some(expected), Some(head)) = (expected, state.head) else { return Ok(()) };
+        if expected == head.seq {
+            return Ok(());
+        }
+        let stale = || {
+            let detail = format!("the request expects {expected}; the head is {}", head.seq);
+            Error::refused(RequestReason::StaleHead, detail)
+        };
+        if expected > head.seq {
+            return Err(stale());
+        }
+        let mut ours = true;
+        self.store().entries(self.id(), expected.next(), head.seq, &mut |sealed| {
+            let body = &sealed.entry.body;
+            ours &= matches!(body, Body::Visited(_) | Body::Returned(_) | Body::Noted(_));
+            std::ops::ControlFlow::Continue(())
+        })?;
+        if ours { Ok(()) } else { Err(stale()) }
+    }
+
+    /// What an idempotency key wrote before, if it was this message.
+    fn repeated(
+        &self,
+        state: &State,
+        message: &Message,
+        options: &Options,
+    ) -> Result<Option<Ack>, Error> {
+        let Some(key) = &options.key else { return Ok(None) };
+        let Some((first, entries)) = state.projection.by_key(key) else { return Ok(None) };
+        let last = Seq(first.0.saturating_add(u64::from(entries).saturating_sub(1)));
+        let parts = split(message.clone());
+        let mut seq = first;
+        for part in &parts {
+            let encoded = payload::encode_message(part, &state.secret)?;
+            let stored = self.store().backend().payload(self.id(), seq, 0)?;
+            // A redacted payload cannot be compared any more; the key alone answers then.
+            if stored.is_some_and(|p| p.bytes != encoded.bytes) {
+                let detail = format!("the key '{key}' wrote {first} with other content");
+                return Err(Error::refused(RequestReason::IdempotencyConflict, detail));
+            }
+            seq = seq.next();
+        }
+        Ok(Some(Ack { first, last, level: self.store().level(), repeated: true }))
+    }
+
+    /// Reports what came back from a call: usage as the provider gave it, or the failure.
+    ///
+    /// # Errors
+    /// `nothing-matches` when `call` is no call.
+    pub fn returned(&self, call: Seq, usage: Option<Usage>) -> Result<Ack, Error> {
+        self.report(call, usage, None, None)
+    }
+
+    /// Reports what came back from a call, with a failure and other fields as JSON text.
+    ///
+    /// # Errors
+    /// `nothing-matches` when `call` is no call.
+    pub fn report(
+        &self,
+        call: Seq,
+        usage: Option<Usage>,
+        failure: Option<&str>,
+        rest: Option<&Json>,
+    ) -> Result<Ack, Error> {
+        let mut state = self.lock()?;
+        if !state.projection.sent().iter().rev().any(|s| s.fact.seq == call) {
+            let detail = format!("{call} is no call of '{}'", self.name());
+            return Err(Error::refused(RequestReason::NothingMatches, detail));
+        }
+        let options = Options::default();
+        self.file(&mut state, |stage, _| {
+            let meta = self.meta(&options, None);
+            let seq = file_returned(stage, call, usage, failure, rest, meta)?;
+            Ok(Ack { first: seq, last: seq, level: self.store().level(), repeated: false })
+        })
+    }
+
+    /// Sets the chain of strategies. Setting the same chain again writes nothing.
+    ///
+    /// # Errors
+    /// `policy-conflict` when another chain is set already.
+    pub fn with_strategies(self, chain: Vec<Arc<dyn Strategy>>) -> Result<Self, Error> {
+        {
+            let mut state = self.lock()?;
+            let specs: Vec<String> = chain.iter().map(|s| s.spec()).collect();
+            let set = state.projection.chain().to_vec();
+            if set.is_empty() && !specs.is_empty() {
+                let configured =
+                    Configured { strategies: Some(specs), ..Configured::default() };
+                self.configure(&mut state, configured, None)?;
+            } else if set != specs {
+                let detail = format!(
+                    "'{}' has the strategies [{}]; [{}] cannot replace them",
+                    self.name(),
+                    set.join("; "),
+                    specs.join("; ")
+                );
+                return Err(Error::refused(RequestReason::PolicyConflict, detail));
+            }
+            state.chain = chain;
+        }
+        Ok(self)
+    }
+
+    /// Sets one strategy; see [`Conversation::with_strategies`].
+    ///
+    /// # Errors
+    /// `policy-conflict` when another chain is set already.
+    pub fn with_strategy(self, strategy: impl Strategy + 'static) -> Result<Self, Error> {
+        self.with_strategies(vec![Arc::new(strategy)])
+    }
+
+    /// Sets what happens to open tool calls when a call is about to be filed.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn with_open_calls(self, policy: OpenCalls) -> Result<Self, Error> {
+        {
+            let mut state = self.lock()?;
+            if state.projection.open_calls_policy() != policy {
+                let configured =
+                    Configured { open_calls: Some(policy), ..Configured::default() };
+                self.configure(&mut state, configured, None)?;
+            }
+        }
+        Ok(self)
+    }
+
+    /// Files the request settings in force from here on: everything of a request but its messages,
+    /// as JSON text in the given format's terms. Equal settings are filed once.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn set_request(
+        &self,
+        format: &str,
+        model: Option<&str>,
+        settings: &Json,
+    ) -> Result<(), Error> {
+        let mut state = self.lock()?;
+        if self.same_settings(&state, format, model, settings)? {
+            return Ok(());
+        }
+        let overhead = overhead(settings);
+        let settings_of = |content| Settings {
+            model: model.map(str::to_owned),
+            format: format.to_owned(),
+            content,
+            overhead,
+        };
+        self.file(&mut state, |stage, _| {
+            let content = stage.content(payload::encode_text(&settings.0))?;
+            let settings = Some(settings_of(content));
+            let body = Configured { settings, ..Configured::default() };
+            stage.file(Body::Configured(body), self.meta(&Options::default(), None))?;
+            Ok(())
+        })
+    }
+
+    fn same_settings(
+        &self,
+        state: &State,
+        format: &str,
+        model: Option<&str>,
+        settings: &Json,
+    ) -> Result<bool, Error> {
+        let Some((seq, filed)) = state.projection.settings() else { return Ok(false) };
+        if filed.format != format || filed.model.as_deref() != model {
+            return Ok(false);
+        }
+        let stored = self.store().backend().payload(self.id(), *seq, 0)?;
+        Ok(stored.is_some_and(|p| p.bytes == payload::encode_text(&settings.0)))
+    }
+
+    pub(super) fn configure(
+        &self,
+        state: &mut State,
+        configured: Configured,
+        key: Option<String>,
+    ) -> Result<(), Error> {
+        let options = Options { key, ..Options::default() };
+        self.file(state, |stage, _| {
+            stage.file(Body::Configured(configured), self.meta(&options, None))?;
+            Ok(())
+        })
+    }
+
+    /// Files a note.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn note(&self, what: &str, content: Option<&Json>) -> Result<Ack, Error> {
+        let mut state = self.lock()?;
+        self.file(&mut state, |stage, _| {
+            let content = content.map(|c| stage.content(payload::encode_text(&c.0))).transpose()?;
+            let noted = Noted { what: what.to_owned(), place: String::new(), warn: false, content };
+            let seq = stage.file(Body::Noted(noted), self.meta(&Options::default(), None))?;
+            Ok(Ack { first: seq, last: seq, level: self.store().level(), repeated: false })
+        })
+    }
+}
+
+/// Tokens that request settings cost in every request: their JSON text, counted.
+pub(super) fn overhead(settings: &Json) -> Option<Count> {
+    crate::tokens::count(&settings.0)
+}
+
+pub(super) fn file_returned(
+    stage: &mut Stage<'_>,
+    call: Seq,
+    usage: Option<Usage>,
+    failure: Option<&str>,
+    rest: Option<&Json>,
+    meta: Meta,
+) -> Result<Seq, Error> {
+    let words = returned_words(failure, rest);
+    let rest = words.map(|w| stage.content(payload::encode_text(&w))).transpose()?;
+    let body = Returned { call, failed: failure.is_some(), usage, rest };
+    stage.file(Body::Returned(body), meta)
+}
+
+/// The payload of a `returned` entry: `{"failure": …, "rest": …}`; `None` when there is neither.
+pub(super) fn returned_words(failure: Option<&str>, rest: Option<&Json>) -> Option<String> {
+    let mut fields = Vec::new();
+    if let Some(failure) = failure {
+        fields.push(format!("\"failure\":{}", serde_json::Value::from(failure)));
+    }
+    if let Some(rest) = rest {
+        fields.push(format!("\"rest\":{}", rest.0));
+    }
+    (!fields.is_empty()).then(|| format!("{{{}}}", fields.join(",")))
+}
+
+/// A message that holds client results and other content, as results (tool) then words. Native
+/// results stand inside the model's own message and stay there.
+fn split(message: Message) -> Vec<Message> {
+    let is_result =
+        |p: &crate::log::Part| matches!(p.body, PartBody::Result { native: None, .. });
+    let results = message.parts.iter().filter(|p| is_result(p)).count();
+    if results == 0 || results == message.parts.len() {
+        return vec![message];
+    }
+    let (results, words) = message.parts.iter().cloned().partition(is_result);
+    let results = Message {
+        role: crate::log::Role::Tool,
+        author: crate::log::Author::Tool,
+        parts: results,
+        ..message.clone()
+    };
+    vec![results, Message { parts: words, source: None, ..message }]
+}
+
+fn append_split(
+    stage: &mut Stage<'_>,
+    work: &Work<'_>,
+    message: Message,
+    options: &Options,
+    meta: &Meta,
+) -> Result<(Seq, Seq), Error> {
+    let mut parts = Vec::new();
+    for part in split(message) {
+        parts.extend(split_by_presence(stage.state, part, stage.next_seq())?);
+    }
+    let entries = u32::try_from(parts.len()).unwrap_or(u32::MAX);
+    let mut first: Option<Seq> = None;
+    let mut last = stage.next_seq();
+    for part in parts {
+        let mut meta = meta.clone();
+        meta.key = match first {
+            None => meta.key.map(|k| Key { entries, ..k }),
+            Some(_) => None,
+        };
+        let options = Options {
+            same_source: first.map(MessageId).or(options.same_source),
+            ..options.clone()
+        };
+        last = append_one(stage, work, &part, &options, meta, &mut refuse_unbound)?;
+        first.get_or_insert(last);
+    }
+    Ok((first.unwrap_or(last), last))
+}
+
+/// Results whose calls are in the window, and late ones whose calls are not, may not share a
+/// message: a message enters whole or not at all.
+fn split_by_presence(
+    state: &Projection,
+    message: Message,
+    seq: Seq,
+) -> Result<Vec<Message>, Error> {
+    let (binding, _) = state.bind(&message, seq);
+    let present = |call: &Option<(Seq, u32)>| match call {
+        Some((to, _)) => state.message(MessageId(*to)).is_none_or(MessageState::visible),
+        None => true,
+    };
+    let here: Vec<bool> = binding.iter().map(present).collect();
+    if here.iter().all(|h| *h) || here.iter().all(|h| !*h) {
+        return Ok(vec![message]);
+    }
+    let pick = |wanted: bool| {
+        let parts = message.parts.iter().zip(&here).filter(|(_, h)| **h == wanted);
+        Message { parts: parts.map(|(p, _)| p.clone()).collect(), ..message.clone() }
+    };
+    Ok(vec![pick(true), pick(false)])
+}
+
+/// What to do with result parts that cannot be bound.
+pub(super) type OnUnbound<'a> = &'a mut dyn FnMut(BindError) -> Result<(), Error>;
+
+fn refuse_unbound(error: BindError) -> Result<(), Error> {
+    let reason = match error {
+        BindError::Unknown { .. } => RequestReason::UnknownCall,
+        BindError::Duplicate { .. } => RequestReason::DuplicateResult,
+    };
+    Err(Refusal::new(reason, error.to_string()).into())
+}
+
+/// Files one message as one entry.
+pub(super) fn append_one(
+    stage: &mut Stage<'_>,
+    work: &Work<'_>,
+    message: &Message,
+    options: &Options,
+    meta: Meta,
+    unbound: OnUnbound<'_>,
+) -> Result<Seq, Error> {
+    let seq = stage.next_seq();
+    let (binding, errors) = stage.state.bind(message, seq);
+    errors.into_iter().try_for_each(unbound)?;
+    let content = store_content(stage, work, message)?;
+    let skeleton = skeleton(work, message, &binding);
+    let by_model = message.author == crate::log::Author::Model;
+    let produced_by = match options.continues {
+        Some(_) => None,
+        None => stage.state.sent().last().filter(|_| by_model).map(|s| s.fact.seq),
+    };
+    let body = Appended {
+        skeleton,
+        continues: options.continues.map(MessageId::seq),
+        same_source: options.same_source.map(MessageId::seq),
+        produced_by,
+        content,
+    };
+    stage.file(Body::Appended(body), meta)
+}
+
+/// Stores a message's blobs, then salts its payload and commits to it.
+pub(super) fn store_content(
+    stage: &mut Stage<'_>,
+    work: &Work<'_>,
+    message: &Message,
+) -> Result<Commitment, Error> {
+    let encoded = payload::encode_message(message, &work.secret)?;
+    for (address, bytes) in &encoded.blobs {
+        work.store.backend().put_blob(work.lineage, *address, bytes)?;
+    }
+    stage.content(encoded.bytes)
+}
+
+/// The skeleton, with its tokens counted where a strategy of the chain looks at tokens.
+pub(super) fn skeleton(
+    work: &Work<'_>,
+    message: &Message,
+    binding: &Binding,
+) -> crate::log::Skeleton {
+    let mut skeleton = payload::skeleton(message, binding);
+    if work.counts {
+        skeleton.tokens = crate::tokens::count(&message.words());
+    }
+    debug_assert!(skeleton.parts.iter().all(|p| p.answers.is_none() || !p.is(PartSkeleton::BLANK)));
+    skeleton
+}

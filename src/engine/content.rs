@@ -1,0 +1,209 @@
+//! Reading words back: messages, settings, notes.
+
+use crate::log::{
+    Author, Fields, Json, Message, MessageId, Part, Role, Seq, payload,
+    payload::{PayloadError, Secret},
+};
+use crate::window::{Projection, Window};
+
+use super::conversation::Conversation;
+use super::error::Error;
+
+/// A content, or the reason why its words are gone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Content {
+    /// The words.
+    Message(Box<Message>),
+    /// They were redacted.
+    Redacted,
+}
+
+impl Content {
+    /// The words, or a text that says they were redacted.
+    #[must_use]
+    pub fn into_message(self, role: Role, author: Author) -> Message {
+        match self {
+            Self::Message(message) => *message,
+            Self::Redacted => Message::new(role, author, vec![Part::text("[redacted]")]),
+        }
+    }
+}
+
+/// A message of a window with its words and the edges its entry decided.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LoadedItem {
+    /// The message.
+    pub id: MessageId,
+    /// Its present content.
+    pub message: Message,
+    /// The message it continues.
+    pub continues: Option<Seq>,
+    /// The message it shared one source message with.
+    pub same_source: Option<Seq>,
+    /// Per part: the call that a result part answers.
+    pub answers: Vec<Option<(Seq, u32)>>,
+}
+
+/// A window with its words: what a call was, or would be, sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LoadedWindow {
+    /// The window.
+    pub window: Window,
+    /// Its messages, in order.
+    pub items: Vec<LoadedItem>,
+    /// The format the request settings are written in; empty where there are none.
+    pub settings_format: String,
+    /// The request settings' fields.
+    pub settings: Fields,
+    /// The model.
+    pub model: Option<String>,
+}
+
+impl LoadedWindow {
+    /// The items as rendering takes them.
+    #[must_use]
+    pub fn rendered_items(&self) -> Vec<crate::formats::Item<'_>> {
+        let item = |i: &'_ LoadedItem| -> (Seq, Option<Seq>, Option<Seq>) {
+            (i.id.seq(), i.continues, i.same_source)
+        };
+        self.items
+            .iter()
+            .map(|i| {
+                let (seq, continues, same_source) = item(i);
+                crate::formats::Item {
+                    seq,
+                    message: &i.message,
+                    continues,
+                    same_source,
+                    answers: &i.answers,
+                }
+            })
+            .collect()
+    }
+}
+
+impl Conversation {
+    /// The words that an entry gave at a payload index.
+    ///
+    /// # Errors
+    /// When they are damaged or lost.
+    pub fn content(&self, given: Seq, index: u32) -> Result<Content, Error> {
+        let secret = self.lock()?.secret;
+        self.content_with(given, index, &secret)
+    }
+
+    pub(super) fn content_with(
+        &self,
+        given: Seq,
+        index: u32,
+        secret: &Secret,
+    ) -> Result<Content, Error> {
+        let backend = self.store().backend();
+        let Some(found) = backend.payload(self.id(), given, index)? else {
+            return Ok(Content::Redacted);
+        };
+        let mut fetch = |address| {
+            backend.blob(self.id(), address).map_err(|e| PayloadError::Store(e.to_string()))
+        };
+        payload::decode_message(&found.bytes, secret, &mut fetch)
+            .map(|m| Content::Message(Box::new(m)))
+            .map_err(|source| Error::Payload { seq: given, source })
+    }
+
+    /// The JSON text that an entry gave at a payload index; `None` when it was redacted.
+    ///
+    /// # Errors
+    /// When it is damaged or lost.
+    pub fn text(&self, given: Seq, index: u32) -> Result<Option<Json>, Error> {
+        let found = self.store().backend().payload(self.id(), given, index)?;
+        found.map(|p| payload::decode_text(&p.bytes).map(Json)).transpose().map_err(Error::from)
+    }
+
+    /// The words of a message as they were after entry `n`.
+    ///
+    /// # Errors
+    /// `nothing-matches` when there was no such message.
+    pub fn message_at(&self, id: MessageId, n: Seq) -> Result<Content, Error> {
+        let (form, secret) = {
+            let state = self.lock()?;
+            let form = state.projection.message(id).and_then(|m| m.form_at(n)).cloned();
+            (form, state.secret)
+        };
+        match form {
+            Some(form) => self.content_with(form.given, form.payload, &secret),
+            None => {
+                let detail = format!("there is no message {id} at {n} in '{}'", self.name());
+                Err(Error::refused(crate::log::RequestReason::NothingMatches, detail))
+            }
+        }
+    }
+
+    /// A window with its words and the settings in force at it.
+    ///
+    /// # Errors
+    /// When words are damaged or lost.
+    pub fn load(&self, window: Window) -> Result<LoadedWindow, Error> {
+        let n = window.at.unwrap_or_default();
+        let state = self.lock()?;
+        let secret = state.secret;
+        let plan: Vec<Plan> =
+            window.items.iter().filter_map(|i| Plan::of(&state.projection, i.id, n)).collect();
+        drop(state);
+        let items = plan.into_iter().map(|p| p.load(self, &secret)).collect::<Result<_, _>>()?;
+        let (settings_format, model, settings) = self.settings_at(n)?;
+        Ok(LoadedWindow { window, items, settings_format, settings, model })
+    }
+
+    /// The settings in force after entry `n`: their format, the model, their fields.
+    fn settings_at(&self, n: Seq) -> Result<(String, Option<String>, Fields), Error> {
+        let found = self.with_projection(|p| p.settings_at(n).cloned())?;
+        let Some((seq, settings)) = found else { return Ok(Default::default()) };
+        let fields = match self.text(seq, 0)? {
+            Some(json) => crate::formats::json::fields(&json).unwrap_or_default(),
+            None => Fields::new(),
+        };
+        Ok((settings.format, settings.model, fields))
+    }
+}
+
+/// What has to be read for one item.
+struct Plan {
+    id: MessageId,
+    given: Seq,
+    payload: u32,
+    role: Role,
+    author: Author,
+    continues: Option<Seq>,
+    same_source: Option<Seq>,
+    answers: Vec<Option<(Seq, u32)>>,
+}
+
+impl Plan {
+    fn of(projection: &Projection, id: MessageId, n: Seq) -> Option<Self> {
+        let message = projection.message(id)?;
+        let form = message.form_at(n)?;
+        // A new form keeps the edges of the first: they were decided at append.
+        let first = message.forms.first()?;
+        Some(Self {
+            id,
+            given: form.given,
+            payload: form.payload,
+            role: form.skeleton.role.clone(),
+            author: form.skeleton.author,
+            continues: message.continues,
+            same_source: message.same_source,
+            answers: first.skeleton.parts.iter().map(|p| p.answers).collect(),
+        })
+    }
+
+    fn load(self, chat: &Conversation, secret: &Secret) -> Result<LoadedItem, Error> {
+        let content = chat.content_with(self.given, self.payload, secret)?;
+        Ok(LoadedItem {
+            id: self.id,
+            message: content.into_message(self.role, self.author),
+            continues: self.continues,
+            same_source: self.same_source,
+            answers: self.answers,
+        })
+    }
+}

@@ -1,0 +1,555 @@
+//! Importing: a transcript's steps become entries; importing again adds only what is new.
+//!
+//! Step n is filed under the idempotency key `import:n`, so the log itself says how far an import
+//! got and what it wrote; comparing needs no digest that would outlive a redaction.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::formats::{Link, Step, Transcript};
+use crate::log::{
+    Author, Block, BlockBody, Body, By, Change, Configured, Door, EditAction, Edited, Fields, Head,
+    Json, Key, Left, LeftReason, Message, MessageId, Micros, Noted, OpenCalls, Part, PartBody,
+    Provenance, RequestReason, Role, Seq, Settings, StandIn, StandInKind, payload,
+};
+use crate::strategy::Strategy;
+use crate::window::{BindError, Projection};
+use std::sync::Arc;
+
+use super::append::{self, Options, file_returned, overhead, returned_words, store_content};
+use super::call::{Draft, file_call};
+use super::content::Content;
+use super::conversation::{Conversation, State, Store, Work};
+use super::error::{Error, Refusal};
+use super::stage::{Meta, Stage};
+
+/// Entries of one stored batch, and their bytes: large enough to be fast, small enough to bound
+/// memory.
+const BATCH_ENTRIES: usize = 256;
+const BATCH_BYTES: usize = 1 << 20;
+
+/// Something a person should be told about an import.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Warning {
+    /// Where: `file:line`, or the step.
+    pub place: String,
+    /// What.
+    pub what: String,
+}
+
+/// What an import came to. Totals are of the whole log, `added` counts what was written now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Imported {
+    /// The conversation's name.
+    pub conversation: String,
+    /// The source's format.
+    pub format: &'static str,
+    /// Messages in the log.
+    pub messages: u64,
+    /// Model calls in the log.
+    pub iterations: u64,
+    /// Entries in the log.
+    pub entries: u64,
+    /// Visits in the log.
+    pub visits: u64,
+    /// Stays in the window that ended.
+    pub evicted: u64,
+    /// Message refusals listed.
+    pub refused: u64,
+    /// Notes of the source.
+    pub notes: u64,
+    /// What a person should be told.
+    pub warnings: Vec<Warning>,
+    /// Entries written now.
+    pub added: u64,
+    /// The head.
+    pub head: Option<Head>,
+}
+
+impl Store {
+    /// Imports a transcript under a name, replaying it through `chain` call by call where that is
+    /// not empty. `progress` hears how many steps are done.
+    ///
+    /// # Errors
+    /// `source-diverged` when the log holds an import of another beginning; `policy-conflict` when
+    /// it was imported through other strategies.
+    pub fn import(
+        &self,
+        name: &str,
+        transcript: &Transcript,
+        chain: Vec<Arc<dyn Strategy>>,
+        progress: &mut dyn FnMut(usize),
+    ) -> Result<Imported, Error> {
+        let door = Store::clone(self)
+            .with_door(Door::Import, self.by().principal.clone())
+            .with_level(crate::store::Level::Buffered);
+        let before = match door.backend().find(&super::conversation::full_name(name))? {
+            Some(id) => door.backend().head(id)?,
+            None => None,
+        };
+        let mut chat = door.conversation(name)?;
+        let known = !chat.with_projection(|p| p.chain().is_empty())?;
+        if !chain.is_empty() || !known {
+            let policy = if chain.is_empty() { OpenCalls::Keep } else { OpenCalls::Close };
+            chat = chat.with_strategies(chain)?.with_open_calls(policy)?;
+        }
+        let mut import = Import::new(&chat, transcript)?;
+        let mut done = 0;
+        while done < transcript.steps.len() {
+            done = import.some_steps(done)?;
+            progress(done);
+        }
+        let warnings = import.warnings;
+        self.backend().sync(self.level())?;
+        let head = chat.head()?;
+        let entries = |h: Option<Head>| h.map_or(0, |h| h.seq.0.saturating_add(1));
+        let notes = transcript.steps.iter().filter(|s| matches!(s, Step::Noted { .. })).count();
+        chat.with_projection(|p| Imported {
+            conversation: name.to_owned(),
+            format: transcript.format,
+            messages: count(p.messages().len()),
+            iterations: count(p.sent().len()),
+            entries: entries(head),
+            visits: count(p.visits().len()),
+            evicted: p.evictions(),
+            refused: p.refusals(),
+            notes: count(notes),
+            warnings,
+            added: entries(head).saturating_sub(entries(before)),
+            head,
+        })
+    }
+}
+
+fn count(n: usize) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
+}
+
+struct Import<'a> {
+    chat: &'a Conversation,
+    transcript: &'a Transcript,
+    simulated: bool,
+    /// The entry of each message step, in order.
+    messages: Vec<Seq>,
+    warnings: Vec<Warning>,
+}
+
+/// What a step wrote.
+struct Written {
+    seq: Seq,
+    is_message: bool,
+}
+
+impl<'a> Import<'a> {
+    fn new(chat: &'a Conversation, transcript: &'a Transcript) -> Result<Self, Error> {
+        let mut state = chat.lock()?;
+        chat.supply_counts(&mut state)?;
+        let simulated = !state.projection.chain().is_empty();
+        if state.chain.len() != state.projection.chain().len() {
+            let detail = format!("a strategy of '{}' is not known here", chat.name());
+            return Err(Error::refused(RequestReason::PolicyConflict, detail));
+        }
+        let (messages, warnings) = (Vec::new(), Vec::new());
+        Ok(Self { chat, transcript, simulated, messages, warnings })
+    }
+
+    /// Imports steps from `from` on until a batch is full; gives the next step.
+    fn some_steps(&mut self, from: usize) -> Result<usize, Error> {
+        let mut state = self.chat.lock()?;
+        let mut next = from;
+        while let Some(step) = self.transcript.steps.get(next) {
+            match state.projection.by_key(&key(next)) {
+                None => break,
+                Some((first, entries)) => self.compare(&state, next, step, first, entries)?,
+            }
+            next = next.saturating_add(1);
+        }
+        let chat = self.chat;
+        chat.file(&mut state, |stage, work| {
+            while let Some(step) = self.transcript.steps.get(next) {
+                if stage.state.by_key(&key(next)).is_some() {
+                    break; // known: compared in the next round
+                }
+                let written = self.step(stage, work, next, step)?;
+                if written.is_message {
+                    self.messages.push(written.seq);
+                }
+                next = next.saturating_add(1);
+                let (entries, bytes) = stage.size();
+                if entries >= BATCH_ENTRIES || bytes >= BATCH_BYTES {
+                    break;
+                }
+            }
+            Ok(())
+        })?;
+        Ok(next)
+    }
+
+    fn meta(&self, step: usize, at: Option<Micros>, provenance: Provenance) -> Meta {
+        let by = By { door: Door::Import, principal: self.chat.store().by().principal.clone() };
+        Meta { at, by, provenance, key: Some(Key { text: key(step), entries: 1 }) }
+    }
+
+    /// How calls, visits and what they came to are known.
+    const fn provenance(&self) -> Provenance {
+        if self.simulated { Provenance::Simulated } else { Provenance::Inferred }
+    }
+
+    fn step(
+        &mut self,
+        stage: &mut Stage<'_>,
+        work: &Work<'_>,
+        n: usize,
+        step: &Step,
+    ) -> Result<Written, Error> {
+        let inferred = |at: &Option<Micros>| self.meta(n, *at, Provenance::Inferred);
+        let seq = match step {
+            Step::Configured { model, settings } => {
+                let meta = inferred(&None);
+                self.configured(stage, model.as_deref(), settings, meta)?
+            }
+            Step::Message { message, at, link } => {
+                let meta = inferred(at);
+                let seq = self.message(stage, work, n, message, *link, meta)?;
+                return Ok(Written { seq, is_message: true });
+            }
+            Step::Called { model, at } => {
+                let draft = Draft {
+                    model: model.clone(),
+                    policy: stage.state.open_calls_policy(),
+                    visits: self.simulated,
+                    provenance: self.provenance(),
+                };
+                let meta = self.meta(n, *at, self.provenance());
+                // The key stands on the call itself: what is filed before it is the engine's.
+                let key = meta.key.clone();
+                file_call(stage, work, &draft, &Meta { key: None, ..meta }, key)?.id
+            }
+            Step::Returned { usage, failure, rest, at } => {
+                let meta = self.meta(n, *at, self.provenance());
+                let Some(call) = stage.state.sent().last().map(|s| s.fact.seq) else {
+                    return self.lost(stage, n, "a return before any call").map(Written::other);
+                };
+                let rest = object(rest);
+                file_returned(stage, call, *usage, failure.as_deref(), rest.as_ref(), meta)?
+            }
+            Step::Compacted { summary, rest, at } => {
+                let meta = inferred(at);
+                self.compacted(stage, work, summary, rest, meta)?
+            }
+            Step::Cleared { calls, marker, at } => {
+                let meta = inferred(at);
+                self.cleared(stage, work, calls, marker, meta)?
+            }
+            Step::Rewound { gone, at } => {
+                let meta = inferred(at);
+                self.rewound(stage, gone, meta)?
+            }
+            Step::Noted { what, place, content, at, warn } => {
+                if *warn {
+                    self.warnings.push(Warning { place: place.clone(), what: what.clone() });
+                }
+                let meta = self.meta(n, *at, Provenance::Inferred);
+                note(stage, what, place, *warn, content.as_ref(), meta)?
+            }
+        };
+        Ok(Written::other(seq))
+    }
+
+    fn configured(
+        &self,
+        stage: &mut Stage<'_>,
+        model: Option<&str>,
+        settings: &Fields,
+        meta: Meta,
+    ) -> Result<Seq, Error> {
+        let text = crate::formats::json::object(settings);
+        let content = stage.content(payload::encode_text(&text.0))?;
+        let settings = Settings {
+            model: model.map(str::to_owned),
+            format: self.transcript.format.to_owned(),
+            content,
+            overhead: overhead(&text),
+        };
+        let body = Configured { settings: Some(settings), ..Configured::default() };
+        stage.file(Body::Configured(body), meta)
+    }
+
+    fn message(
+        &mut self,
+        stage: &mut Stage<'_>,
+        work: &Work<'_>,
+        n: usize,
+        message: &Message,
+        link: Link,
+        meta: Meta,
+    ) -> Result<Seq, Error> {
+        let linked = |to: usize| self.messages.get(to).copied().map(MessageId);
+        let (continues, same_source) = match link {
+            Link::None => (None, None),
+            Link::Continues(to) => (linked(to), None),
+            Link::SameSource(to) => (None, linked(to)),
+        };
+        let options = Options { continues, same_source, ..Options::default() };
+        let mut unbound = Vec::new();
+        let filed = append::append_parts(stage, work, message, &options, &meta, &mut |e| {
+            unbound.push(e);
+            Ok(())
+        })?;
+        for error in unbound {
+            self.unbound(n, filed.0, &error);
+        }
+        Ok(filed.0)
+    }
+
+    fn unbound(&mut self, step: usize, seq: Seq, error: &BindError) {
+        let place = format!("step {step}, m{}", seq.0);
+        self.warnings.push(Warning { place, what: error.to_string() });
+    }
+
+    /// The source replaced everything before by a summary.
+    fn compacted(
+        &mut self,
+        stage: &mut Stage<'_>,
+        work: &Work<'_>,
+        summary: &Message,
+        rest: &Fields,
+        meta: Meta,
+    ) -> Result<Seq, Error> {
+        if self.simulated {
+            let encoded = serde_json::Value::from(summary.words());
+            let rest = crate::formats::json::object(rest);
+            let text = Json(format!("{{\"summary\":{encoded},\"rest\":{}}}", rest.0));
+            return note(stage, "compacted", "", false, Some(&text), meta);
+        }
+        let sources: BTreeSet<MessageId> = stage.state.outside_envelope().collect();
+        let content = store_content(stage, work, summary)?;
+        let stand_in = StandIn {
+            kind: StandInKind::Claim,
+            reason: LeftReason::Summarized,
+            sources: stage.state.ranges(&sources),
+            skeleton: append::skeleton(work, summary, &Vec::new()),
+            content,
+        };
+        let change = Change { stand_ins: vec![stand_in], ..Change::default() };
+        let rest = object(rest).map(|r| stage.content(payload::encode_text(&r.0))).transpose()?;
+        let body = Edited { action: EditAction::Replace, change, rest };
+        stage.file(Body::Edited(body), meta)
+    }
+
+    /// The source cleared results: each gets a new form.
+    fn cleared(
+        &mut self,
+        stage: &mut Stage<'_>,
+        work: &Work<'_>,
+        calls: &[String],
+        marker: &str,
+        meta: Meta,
+    ) -> Result<Seq, Error> {
+        if self.simulated {
+            let text = Json(serde_json::Value::from(calls).to_string());
+            return note(stage, "cleared", "", false, Some(&text), meta);
+        }
+        let mut targets: BTreeMap<Seq, BTreeSet<u32>> = BTreeMap::new();
+        for call in calls {
+            if let Some((message, part)) = stage.state.result_of_label(call) {
+                targets.entry(message).or_default().insert(part);
+            }
+        }
+        let mut stand_ins = Vec::new();
+        for (seq, parts) in targets {
+            stand_ins.extend(self.cleared_form(stage, work, seq, &parts, marker)?);
+        }
+        let change = Change { stand_ins, ..Change::default() };
+        let body = Edited { action: EditAction::Clear, change, rest: None };
+        stage.file(Body::Edited(body), meta)
+    }
+
+    fn cleared_form(
+        &self,
+        stage: &mut Stage<'_>,
+        work: &Work<'_>,
+        seq: Seq,
+        parts: &BTreeSet<u32>,
+        marker: &str,
+    ) -> Result<Option<StandIn>, Error> {
+        let id = MessageId(seq);
+        let Some(state) = stage.state.message(id).filter(|m| m.visible()) else { return Ok(None) };
+        let Some(form) = state.form() else { return Ok(None) };
+        let binding = form.skeleton.parts.iter().map(|p| p.answers).collect();
+        // The content may still be staged; a transcript clears what it showed before, so it is
+        // read from the transcript's own steps.
+        let Some(mut message) = self.message_of(seq) else { return Ok(None) };
+        for (position, part) in (0_u32..).zip(message.parts.iter_mut()) {
+            if parts.contains(&position)
+                && let PartBody::Result { content, shape, .. } = &mut part.body
+            {
+                let body = BlockBody::Text(marker.to_owned());
+                *content = vec![Block { body, extra: Fields::new() }];
+                *shape = crate::log::Shape::Text;
+            }
+        }
+        if let Some(source) = &mut message.source {
+            source.verbatim = None;
+        }
+        let content = store_content(stage, work, &message)?;
+        Ok(Some(StandIn {
+            kind: StandInKind::Form,
+            reason: LeftReason::Cleared,
+            sources: stage.state.ranges(&BTreeSet::from([id])),
+            skeleton: append::skeleton(work, &message, &binding),
+            content,
+        }))
+    }
+
+    /// The message of the step that wrote an entry.
+    fn message_of(&self, seq: Seq) -> Option<Message> {
+        let ordinal = self.messages.iter().position(|s| *s == seq)?;
+        let messages = self.transcript.steps.iter().filter_map(|s| match s {
+            Step::Message { message, .. } => Some(message),
+            _ => None,
+        });
+        messages.skip(ordinal).next().cloned()
+    }
+
+    /// The source went back: groups that are wholly off its path leave.
+    fn rewound(
+        &mut self,
+        stage: &mut Stage<'_>,
+        gone: &[usize],
+        meta: Meta,
+    ) -> Result<Seq, Error> {
+        let gone: BTreeSet<MessageId> =
+            gone.iter().filter_map(|n| self.messages.get(*n)).map(|s| MessageId(*s)).collect();
+        let state = &stage.state;
+        let visible = |id: &MessageId| state.message(*id).is_some_and(|m| m.visible());
+        let whole = |id: &MessageId| {
+            state.group_of(*id).iter().filter(|m| visible(m)).all(|m| gone.contains(m))
+        };
+        let leaving: BTreeSet<MessageId> =
+            gone.iter().filter(|id| visible(id) && whole(id)).copied().collect();
+        let left = Left { reason: LeftReason::Cleared, messages: state.ranges(&leaving) };
+        let left = if leaving.is_empty() { Vec::new() } else { vec![left] };
+        let change = Change { left, ..Change::default() };
+        let body = Edited { action: EditAction::Clear, change, rest: None };
+        stage.file(Body::Edited(body), meta)
+    }
+
+    fn lost(&mut self, stage: &mut Stage<'_>, n: usize, what: &str) -> Result<Seq, Error> {
+        let place = format!("step {n}");
+        self.warnings.push(Warning { place: place.clone(), what: what.to_owned() });
+        let meta = self.meta(n, None, Provenance::Inferred);
+        note(stage, what, &place, true, None, meta)
+    }
+
+    /// Compares a step with what an earlier import wrote for it.
+    fn compare(
+        &mut self,
+        state: &State,
+        n: usize,
+        step: &Step,
+        first: Seq,
+        entries: u32,
+    ) -> Result<(), Error> {
+        let same = match step {
+            Step::Message { message, .. } => {
+                self.messages.push(first);
+                self.same_message(state, message, first, entries)?
+            }
+            Step::Compacted { summary, .. } if !self.simulated => {
+                self.same_message(state, summary, first, 1)?
+            }
+            Step::Configured { settings, .. } => {
+                self.same_text(first, Some(crate::formats::json::object(settings)))?
+            }
+            Step::Returned { failure, rest, .. } => {
+                let words = returned_words(failure.as_deref(), object(rest).as_ref());
+                self.same_text(first, words.map(Json))?
+            }
+            Step::Noted { content, .. } => self.same_text(first, content.clone())?,
+            Step::Called { .. } => {
+                state.projection.sent().iter().any(|s| s.fact.seq == first)
+            }
+            Step::Compacted { .. } | Step::Cleared { .. } | Step::Rewound { .. } => true,
+        };
+        if same {
+            return Ok(());
+        }
+        let detail = format!(
+            "step {n} of the source is not what '{}' holds as {first}",
+            self.chat.name()
+        );
+        Err(Refusal::new(RequestReason::SourceDiverged, detail).into())
+    }
+
+    fn same_message(
+        &self,
+        state: &State,
+        message: &Message,
+        first: Seq,
+        entries: u32,
+    ) -> Result<bool, Error> {
+        let mut stored = Vec::new();
+        for n in 0..u64::from(entries) {
+            let seq = Seq(first.0.saturating_add(n));
+            if !state.projection.messages().iter().any(|m| m.id.seq() == seq) {
+                return Ok(false);
+            }
+            match self.chat.content_with(seq, 0, &state.secret)? {
+                Content::Message(m) => stored.push(*m),
+                Content::Redacted => return Ok(true), // cannot be compared any more
+            }
+        }
+        Ok(match stored.as_slice() {
+            [one] => one == message,
+            many => same_parts(many, message),
+        })
+    }
+
+    fn same_text(&self, seq: Seq, text: Option<Json>) -> Result<bool, Error> {
+        let stored = self.chat.store().backend().payload(self.chat.id(), seq, 0)?;
+        Ok(match (stored, text) {
+            (Some(stored), Some(text)) => stored.bytes == payload::encode_text(&text.0),
+            (Some(_), None) => false,
+            (None, None) => true,
+            // Redacted, or never there: a note may have had no content.
+            (None, Some(_)) => !self.chat.entry(seq)?.body.commitments().is_empty(),
+        })
+    }
+}
+
+impl Written {
+    const fn other(seq: Seq) -> Self {
+        Self { seq, is_message: false }
+    }
+}
+
+fn key(step: usize) -> String {
+    format!("import:{step}")
+}
+
+fn object(fields: &Fields) -> Option<Json> {
+    (!fields.is_empty()).then(|| crate::formats::json::object(fields))
+}
+
+/// Whether the parts of split messages are those of the whole, in any order between the splits.
+fn same_parts(split: &[Message], whole: &Message) -> bool {
+    let parts: Vec<&Part> = split.iter().flat_map(|m| &m.parts).collect();
+    parts.len() == whole.parts.len() && whole.parts.iter().all(|p| parts.contains(&p))
+}
+
+fn note(
+    stage: &mut Stage<'_>,
+    what: &str,
+    place: &str,
+    warn: bool,
+    content: Option<&Json>,
+    meta: Meta,
+) -> Result<Seq, Error> {
+    let content = content.map(|c| stage.content(payload::encode_text(&c.0))).transpose()?;
+    let noted = Noted { what: what.to_owned(), place: place.to_owned(), warn, content };
+    stage.file(Body::Noted(noted), meta)
+}
+
+/// Only for the doc of roles: results of a source keep the role their format gave them.
+#[cfg(test)]
+const _: fn(&Projection) -> (Role, Author) = |_| (Role::Tool, Author::Tool);

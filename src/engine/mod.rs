@@ -1,0 +1,22 @@
+//! Conversations: where log, window and store meet.
+//!
+//! The engine is synchronous, `Send + Sync`; from an async runtime call it through
+//! `spawn_blocking` (or a thread of its own): an append whose future is dropped is whole or absent.
+
+mod append;
+mod call;
+mod content;
+mod conversation;
+mod edit;
+mod environment;
+mod error;
+mod import;
+mod stage;
+
+pub use append::Options;
+pub use call::Call;
+pub use content::{Content, LoadedWindow};
+pub use conversation::{Ack, Conversation, Store};
+pub use environment::{Environment, Seeded, System};
+pub use error::{Error, Refusal};
+pub use import::{ImportError, Imported};

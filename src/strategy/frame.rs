@@ -1,0 +1,142 @@
+//! What a strategy sees: the groups of the window with their sizes, and nothing else.
+
+use std::collections::BTreeSet;
+
+use crate::log::{MessageId, Unit};
+use crate::window::{GroupView, Measure, NoReading, Projection, Tokens};
+
+use super::KeepUnit;
+
+/// The window as a strategy sees it.
+#[derive(Clone, Debug)]
+pub struct Frame<'a> {
+    state: &'a Projection,
+    tokens: Result<Tokens, NoReading>,
+    groups: Vec<GroupView>,
+}
+
+impl<'a> Frame<'a> {
+    /// The window of a projection, with tokens by the given measure.
+    #[must_use]
+    pub fn new(state: &'a Projection, measure: Option<Measure>) -> Self {
+        let tokens = state.tokens(measure.unwrap_or(Measure::Estimate));
+        let sizes = tokens.as_ref().map_or(&[][..], |t| t.items.as_slice());
+        let groups = state.group_views(sizes);
+        Self { state, tokens, groups }
+    }
+
+    /// The groups, in the order of their newest message.
+    #[must_use]
+    pub fn groups(&self) -> &[GroupView] {
+        &self.groups
+    }
+
+    /// The projection the frame was taken from.
+    #[must_use]
+    pub const fn state(&self) -> &Projection {
+        self.state
+    }
+
+    /// The window's tokens.
+    ///
+    /// # Errors
+    /// When the strategy's measure has no reading.
+    pub const fn tokens(&self) -> Result<&Tokens, NoReading> {
+        match &self.tokens {
+            Ok(tokens) => Ok(tokens),
+            Err(none) => Err(*none),
+        }
+    }
+
+    /// Messages in the window, the envelope aside unless it is the protected head.
+    #[must_use]
+    pub fn messages_outside_envelope(&self) -> u64 {
+        let outside = self.groups.iter().filter(|g| !g.envelope).map(|g| g.messages.len());
+        u64::try_from(outside.fold(0, usize::saturating_add)).unwrap_or(u64::MAX)
+    }
+
+    /// All groups, oldest first.
+    #[must_use]
+    pub fn oldest_first(&self) -> Vec<usize> {
+        (0..self.groups.len()).collect()
+    }
+
+    /// The groups that hold one of the newest `keep` units, the envelope aside.
+    #[must_use]
+    pub fn newest(&self, keep: u64, unit: KeepUnit) -> BTreeSet<usize> {
+        let keep_units = usize::try_from(keep).unwrap_or(usize::MAX);
+        let outside = self.groups.iter().enumerate().filter(|(_, g)| !g.envelope);
+        match unit {
+            KeepUnit::Group => outside.rev().map(|(i, _)| i).take(keep_units).collect(),
+            KeepUnit::Message => {
+                let newest = self.newest_messages(keep_units);
+                let holds = |g: &GroupView| g.messages.iter().any(|m| newest.contains(m));
+                outside.filter(|(_, g)| holds(g)).map(|(i, _)| i).collect()
+            }
+            KeepUnit::Request => {
+                let runs: BTreeSet<u64> = outside.clone().map(|(_, g)| g.run).collect();
+                let newest: BTreeSet<u64> = runs.into_iter().rev().take(keep_units).collect();
+                outside.filter(|(_, g)| newest.contains(&g.run)).map(|(i, _)| i).collect()
+            }
+        }
+    }
+
+    fn newest_messages(&self, keep: usize) -> BTreeSet<MessageId> {
+        let mut positions: Vec<(usize, MessageId)> = self
+            .groups
+            .iter()
+            .filter(|g| !g.envelope)
+            .flat_map(|g| g.positions.iter().copied().zip(g.messages.iter().copied()))
+            .collect();
+        positions.sort_unstable();
+        positions.into_iter().rev().take(keep).map(|(_, id)| id).collect()
+    }
+
+    /// The groups that hold one of the first `head` messages of the conversation, while it is in
+    /// the window.
+    #[must_use]
+    pub fn head(&self, head: u64) -> BTreeSet<usize> {
+        let first = usize::try_from(head).unwrap_or(usize::MAX);
+        let ids: BTreeSet<MessageId> =
+            self.state.messages().iter().take(first).map(|m| m.id).collect();
+        let holds = |g: &GroupView| g.messages.iter().any(|m| ids.contains(m));
+        self.groups.iter().enumerate().filter(|(_, g)| holds(g)).map(|(i, _)| i).collect()
+    }
+
+    /// How many units the window holds outside the envelope.
+    #[must_use]
+    pub fn count(&self, unit: KeepUnit) -> u64 {
+        match unit {
+            KeepUnit::Group => {
+                let outside = self.groups.iter().filter(|g| !g.envelope).count();
+                u64::try_from(outside).unwrap_or(u64::MAX)
+            }
+            KeepUnit::Message => self.messages_outside_envelope(),
+            KeepUnit::Request => {
+                let outside = self.groups.iter().filter(|g| !g.envelope);
+                let runs: BTreeSet<u64> = outside.map(|g| g.run).collect();
+                u64::try_from(runs.len()).unwrap_or(u64::MAX)
+            }
+        }
+    }
+
+    /// Per group: its size in a unit, as [`Frame::count`] counts.
+    #[must_use]
+    pub fn sizes(&self, unit: Unit) -> Vec<u64> {
+        let mut seen_runs = BTreeSet::new();
+        let mut sizes: Vec<u64> = Vec::with_capacity(self.groups.len());
+        // The newest group of a run carries the run: while one group of it stays, so does the run.
+        for group in self.groups.iter().rev() {
+            let messages = u64::try_from(group.messages.len()).unwrap_or(u64::MAX);
+            sizes.push(match unit {
+                _ if group.envelope && unit != Unit::Token => 0,
+                Unit::Token | Unit::Byte => group.tokens,
+                Unit::Group => 1,
+                Unit::Message => messages,
+                Unit::Request => u64::from(seen_runs.insert(group.run)),
+            });
+        }
+        sizes.reverse();
+        sizes
+    }
+}

@@ -1,0 +1,80 @@
+//! `head-tail`: keeps the first message and the last N.
+
+use crate::log::{LeftReason, Unit};
+use crate::window::{Cut, count};
+
+use super::{Frame, KeepUnit, Options, Plan, SpecError, Strategy};
+
+/// Keeps the first `head` messages and the newest `window` units.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeadTail {
+    window: u64,
+    head: u64,
+    unit: KeepUnit,
+}
+
+impl HeadTail {
+    /// Keeps the first message and the newest `window` messages.
+    ///
+    /// # Errors
+    /// When `window` is 0.
+    pub fn new(window: u64) -> Result<Self, SpecError> {
+        Self::checked(window, 1, KeepUnit::Message)
+    }
+
+    fn checked(window: u64, head: u64, unit: KeepUnit) -> Result<Self, SpecError> {
+        if window == 0 {
+            return Err(SpecError::option("head-tail", "window", "0", "a whole number from 1"));
+        }
+        Ok(Self { window, head, unit })
+    }
+
+    /// Keeps the first `head` messages; 0 keeps none for being first.
+    #[must_use]
+    pub const fn head(mut self, head: u64) -> Self {
+        self.head = head;
+        self
+    }
+
+    pub(super) fn from_options(options: &mut Options) -> Result<Self, SpecError> {
+        let window = options.or("window", 12)?;
+        let head = options.or("head", 1)?;
+        Self::checked(window, head, options.named("unit", KeepUnit::NAMES, KeepUnit::Message)?)
+    }
+}
+
+impl Strategy for HeadTail {
+    fn spec(&self) -> String {
+        let unit = self.unit.name();
+        format!("head-tail:window={},head={},unit={unit}", self.window, self.head)
+    }
+
+    fn unit(&self) -> Unit {
+        self.unit.unit()
+    }
+
+    fn plan(&self, frame: &Frame<'_>) -> Plan {
+        let unit = self.unit.unit();
+        let sizes = frame.sizes(unit);
+        let head = frame.head(self.head);
+        let keep = frame.newest(self.window, self.unit);
+        // The head is kept beside the tail, not out of it, so it counts on top of the limit.
+        let beside = head.difference(&keep).filter_map(|&g| sizes.get(g));
+        let limit = beside.fold(self.window, |sum, size| sum.saturating_add(*size));
+        let before = frame.count(self.unit);
+        if before <= limit {
+            return Plan::NotDue;
+        }
+        let cut = Cut {
+            order: frame.oldest_first(),
+            keep,
+            head,
+            sizes,
+            before,
+            target: limit,
+            ask_all: true,
+            reason: LeftReason::BeyondKeep,
+        };
+        Plan::Due { before: count(unit, before), limit, cut }
+    }
+}

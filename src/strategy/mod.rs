@@ -1,0 +1,83 @@
+//! Strategies propose what should leave; they never act. The engine walks every proposal through
+//! the guard, so a strategy cannot skip it.
+
+mod frame;
+mod head_tail;
+mod sliding_window;
+mod spec;
+mod token_budget;
+mod visit;
+
+pub use frame::Frame;
+pub use head_tail::HeadTail;
+pub use sliding_window::SlidingWindow;
+pub use spec::{Options, SpecError, parse};
+pub use token_budget::TokenBudget;
+pub use visit::{Outlook, visit};
+
+use crate::log::{Reading, Unit, VisitOutcome};
+use crate::window::{Cut, Measure};
+
+/// What a strategy makes of a window.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Plan {
+    /// It is not due: the window is within its limit.
+    NotDue,
+    /// It is due, but its measure has no reading.
+    Unmeasurable(VisitOutcome),
+    /// It is due, and would cut so.
+    Due {
+        /// The measure before.
+        before: Reading,
+        /// The limit it exceeds.
+        limit: u64,
+        /// What to cut.
+        cut: Cut,
+    },
+}
+
+/// A window strategy. Pure: the same frame gives the same plan.
+pub trait Strategy: Send + Sync + std::fmt::Debug {
+    /// Its name and resolved parameters, as `name:key=value,…`; identifies it in the log.
+    fn spec(&self) -> String;
+
+    /// How tokens are to be measured for it; `None` when it does not look at tokens.
+    fn measure(&self) -> Option<Measure> {
+        None
+    }
+
+    /// The unit it counts in.
+    fn unit(&self) -> Unit;
+
+    /// What it makes of the window.
+    fn plan(&self, frame: &Frame<'_>) -> Plan;
+}
+
+/// The units that `unit=` takes where a strategy keeps the newest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum KeepUnit {
+    /// Groups.
+    #[default]
+    Group,
+    /// Messages.
+    Message,
+    /// Runs begun by a person.
+    Request,
+}
+
+impl KeepUnit {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("group", Self::Group), ("message", Self::Message), ("request", Self::Request)];
+
+    fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, u)| *u == self).map_or("group", |(name, _)| name)
+    }
+
+    const fn unit(self) -> Unit {
+        match self {
+            Self::Group => Unit::Group,
+            Self::Message => Unit::Message,
+            Self::Request => Unit::Request,
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! `token-budget`: drops the oldest above the limit, down to the low-water mark.
+
+use crate::log::{LeftReason, Reading, Unit, VisitOutcome};
+use crate::window::{Cut, Measure, NoReading};
+
+use super::{Frame, KeepUnit, Options, Plan, SpecError, Strategy};
+
+/// Thousandths: `low=0.8` is 800. A float would not compare equal in a log.
+const WHOLE: u64 = 1_000;
+
+/// Drops the oldest groups when the window's tokens exceed `limit`, down to `low` of it, and keeps
+/// the newest `keep` groups.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TokenBudget {
+    limit: u64,
+    low_thousandths: u64,
+    keep: u64,
+    measure: Measure,
+}
+
+impl TokenBudget {
+    /// A budget of `limit` tokens, with `low=0.8`, `keep=6` and `measure=auto`.
+    ///
+    /// # Errors
+    /// When `limit` is 0.
+    pub fn new(limit: u64) -> Result<Self, SpecError> {
+        Self { limit, low_thousandths: 800, keep: 6, measure: Measure::Auto }.checked()
+    }
+
+    fn checked(self) -> Result<Self, SpecError> {
+        let name = "token-budget";
+        if self.limit == 0 {
+            return Err(SpecError::option(name, "limit", "0", "a whole number from 1"));
+        }
+        if self.low_thousandths == 0 || self.low_thousandths > WHOLE {
+            let given = thousandths(self.low_thousandths);
+            return Err(SpecError::option(name, "low", &given, "a number from 0.001 to 1"));
+        }
+        Ok(self)
+    }
+
+    /// Keeps the newest `keep` groups.
+    #[must_use]
+    pub const fn keep(mut self, keep: u64) -> Self {
+        self.keep = keep;
+        self
+    }
+
+    /// Measures otherwise.
+    #[must_use]
+    pub const fn measure(mut self, measure: Measure) -> Self {
+        self.measure = measure;
+        self
+    }
+
+    pub(super) fn from_options(options: &mut Options) -> Result<Self, SpecError> {
+        let limit = options.required("limit")?;
+        let low_thousandths = options.thousandths("low", 800)?;
+        let keep = options.or("keep", 6)?;
+        let measure = options.named("measure", Measure::NAMES, Measure::Auto)?;
+        Self { limit, low_thousandths, keep, measure }.checked()
+    }
+
+    const fn target(&self) -> u64 {
+        // limit * low / 1000 without overflow
+        let whole = (self.limit / WHOLE).saturating_mul(self.low_thousandths);
+        whole.saturating_add((self.limit % WHOLE).saturating_mul(self.low_thousandths) / WHOLE)
+    }
+}
+
+fn thousandths(n: u64) -> String {
+    let digits = format!("{}.{:03}", n / WHOLE, n % WHOLE);
+    let short = digits.trim_end_matches('0').trim_end_matches('.');
+    short.to_owned()
+}
+
+impl Strategy for TokenBudget {
+    fn spec(&self) -> String {
+        let low = thousandths(self.low_thousandths);
+        let (limit, keep, measure) = (self.limit, self.keep, self.measure.name());
+        format!("token-budget:limit={limit},low={low},keep={keep},measure={measure}")
+    }
+
+    fn measure(&self) -> Option<Measure> {
+        Some(self.measure)
+    }
+
+    fn unit(&self) -> Unit {
+        Unit::Token
+    }
+
+    fn plan(&self, frame: &Frame<'_>) -> Plan {
+        let tokens = match frame.tokens() {
+            Ok(tokens) => tokens,
+            Err(NoReading::None) => return Plan::Unmeasurable(VisitOutcome::Unmeasurable),
+            Err(NoReading::Stale) => return Plan::Unmeasurable(VisitOutcome::StaleMeasurement),
+        };
+        if tokens.total <= self.limit {
+            return Plan::NotDue;
+        }
+        let cut = Cut {
+            order: frame.oldest_first(),
+            keep: frame.newest(self.keep, KeepUnit::Group),
+            head: Default::default(),
+            sizes: frame.sizes(Unit::Token),
+            before: tokens.total,
+            target: self.target(),
+            ask_all: false,
+            reason: LeftReason::OverBudget,
+        };
+        let before =
+            Reading { unit: Unit::Token, method: tokens.method.clone(), amount: tokens.total };
+        Plan::Due { before, limit: self.limit, cut }
+    }
+}

@@ -1,0 +1,473 @@
+//! The fold's one step.
+//!
+//! It is total: an entry that names things that are not there changes nothing about them. Laws on
+//! what an entry may say are checked where entries are made and by `verify`, never here.
+
+use std::collections::BTreeSet;
+
+use crate::log::{
+    Appended, Author, Body, Called, Change, Configured, Entry, LeftReason, MessageId, PartKind,
+    PartSkeleton, Provenance, Ranges, Returned, Seq, Skeleton, StandIn, StandInKind, Visited,
+};
+
+use super::state::{
+    CallInfo, Fact, Form, Life, LifeEnd, MessageState, Projection, RefusalSpan, ReturnInfo, Sent,
+    VisitInfo,
+};
+use super::view::edges;
+
+impl Projection {
+    /// Folds a whole log.
+    pub fn fold<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Self {
+        let mut state = Self::default();
+        entries.into_iter().for_each(|e| state.apply(e));
+        state
+    }
+
+    /// Applies the next entry.
+    pub fn apply(&mut self, entry: &Entry) {
+        let fact = Fact { seq: entry.seq, iteration: entry.iteration, at: entry.at };
+        self.head = Some(fact);
+        if let Some(key) = &entry.key {
+            self.keys.entry(key.text.clone()).or_insert((entry.seq, key.entries));
+        }
+        match &entry.body {
+            Body::Opened(_) | Body::Noted(_) => {}
+            Body::Configured(c) => self.configured(fact, c),
+            Body::Appended(a) => self.appended(entry, fact, a),
+            Body::Called(c) => self.called(entry, fact, c),
+            Body::Returned(r) => self.returned(entry, r),
+            Body::Visited(v) => self.visited(entry, fact, v),
+            Body::Edited(e) => {
+                self.changed(entry, fact, &e.change, None);
+            }
+            Body::Unknown { .. } => {
+                if entry.must_understand {
+                    self.unsupported.get_or_insert(entry.seq);
+                }
+            }
+        }
+    }
+
+    fn configured(&mut self, fact: Fact, c: &Configured) {
+        if let Some(chain) = &c.strategies {
+            self.chain.clone_from(chain);
+        }
+        if let Some(settings) = &c.settings {
+            self.settings.push((fact.seq, settings.clone()));
+        }
+        if c.open_calls.is_some() {
+            self.open_calls = c.open_calls;
+        }
+    }
+
+    fn called(&mut self, entry: &Entry, fact: Fact, c: &Called) {
+        self.sent.push(Sent {
+            fact,
+            window: c.window,
+            messages: c.messages,
+            provenance: entry.provenance,
+        });
+    }
+
+    fn returned(&mut self, entry: &Entry, r: &Returned) {
+        let Some(input) = r.usage.as_ref().and_then(crate::log::Usage::total_input) else { return };
+        let Ok(at) = self.sent.binary_search_by_key(&r.call, |s| s.fact.seq) else { return };
+        let Some(sent) = self.sent.get(at) else { return };
+        // A simulated window is the source's only while nothing has left it.
+        let logged = self.messages.partition_point(|m| m.id.seq() < sent.fact.seq);
+        let whole = u64::try_from(logged).is_ok_and(|n| n == sent.messages);
+        if entry.provenance != Provenance::Simulated || whole {
+            self.reading =
+                Some(ReturnInfo { window: sent.window, messages: sent.messages, input });
+        }
+    }
+
+    fn appended(&mut self, entry: &Entry, fact: Fact, a: &Appended) {
+        let form = Form {
+            since: fact,
+            given: fact.seq,
+            payload: 0,
+            reason: None,
+            content: a.content,
+            skeleton: a.skeleton.clone(),
+        };
+        let mut message = new_message(entry, fact, form);
+        message.continues = a.continues;
+        message.same_source = a.same_source;
+        message.produced_by = a.produced_by;
+        let index = self.push_message(message);
+        let superseded = self.note_calls(fact.seq, &a.skeleton);
+        self.note_run(fact.seq, &a.skeleton);
+        match self.absent_partner(index) {
+            Some(end) => self.never_enters(index, end),
+            None => self.enter(index, fact),
+        }
+        for old in superseded {
+            self.supersede(old, fact);
+        }
+    }
+
+    /// A newer result of the same call stands for the synthetic one from here on.
+    fn supersede(&mut self, old: Seq, fact: Fact) {
+        let Some(index) = self.index_of(old) else { return };
+        let stand_in = Some(MessageId(fact.seq));
+        let end = LifeEnd { by: fact, reason: LeftReason::Superseded, stand_in, strategy: None };
+        self.leave(index, end);
+    }
+
+    /// A late result, or a late block of a message, whose partner is not in the window does not
+    /// enter: it is gone or covered by the same entry.
+    fn absent_partner(&self, index: usize) -> Option<LifeEnd> {
+        let message = self.messages.get(index)?;
+        edges(message).find_map(|seq| {
+            let partner = self.messages.get(self.index_of(seq)?)?;
+            if partner.visible() { None } else { partner.absent.clone() }
+        })
+    }
+
+    fn push_message(&mut self, message: MessageState) -> usize {
+        let index = self.messages.len();
+        self.groups.push();
+        let partners: Vec<Seq> = edges(&message).collect();
+        self.messages.push(message);
+        for seq in partners {
+            if let Some(other) = self.index_of(seq) {
+                self.groups.join(index, other);
+            }
+        }
+        index
+    }
+
+    /// Files calls and closes the ones that results answer. Gives the synthetic results that a
+    /// late real one supersedes.
+    fn note_calls(&mut self, seq: Seq, skeleton: &Skeleton) -> Vec<Seq> {
+        let mut superseded = Vec::new();
+        for (position, part) in (0_u32..).zip(&skeleton.parts) {
+            match part.kind {
+                PartKind::Call => self.note_call((seq, position), part),
+                PartKind::Result => {
+                    let synthetic = skeleton.author == Author::Engine;
+                    superseded.extend(self.note_result(seq, part, synthetic));
+                }
+                _ => {}
+            }
+        }
+        superseded
+    }
+
+    fn note_call(&mut self, key: (Seq, u32), part: &PartSkeleton) {
+        let info = CallInfo {
+            label: part.label.clone(),
+            name: part.name.clone().unwrap_or_default(),
+            native: part.is(PartSkeleton::NATIVE),
+            interim: false,
+            result: None,
+        };
+        self.open.entry(info.key()).or_default().push(key);
+        self.open_parts.insert(key);
+        self.calls.insert(key, info);
+    }
+
+    fn note_result(&mut self, seq: Seq, part: &PartSkeleton, synthetic: bool) -> Option<Seq> {
+        let key = part.answers?;
+        let info = self.calls.get_mut(&key)?;
+        if part.is(PartSkeleton::INTERIM) {
+            info.interim = true;
+            return None;
+        }
+        let before = info.result.replace((seq, synthetic));
+        let label = info.key();
+        self.open_parts.remove(&key);
+        if let Some(open) = self.open.get_mut(&label) {
+            open.retain(|k| *k != key);
+        }
+        self.closed.insert(label, key);
+        before.filter(|(_, was_synthetic)| *was_synthetic).map(|(seq, _)| seq)
+    }
+
+    /// Runs: see DESIGN's "run". A run begins with the first person message after the log settled.
+    fn note_run(&mut self, seq: Seq, skeleton: &Skeleton) {
+        match skeleton.author {
+            Author::Person => {
+                self.first_person.get_or_insert(seq);
+                if !self.unsettled && !self.run_open {
+                    self.runs.push(seq);
+                    self.run_open = true;
+                }
+            }
+            Author::Model => {
+                let calls = skeleton.parts.iter().any(|p| p.kind == PartKind::Call);
+                self.unsettled = calls;
+                self.run_open &= calls;
+            }
+            Author::Tool => self.unsettled = true,
+            Author::Application | Author::Engine | Author::Strategy => {}
+        }
+    }
+
+    fn enter(&mut self, index: usize, fact: Fact) {
+        let Some(message) = self.messages.get_mut(index) else { return };
+        if message.visible() {
+            return;
+        }
+        message.lives.push(Life { entered: fact, left: None });
+        message.absent = None;
+        self.insert_item(index);
+    }
+
+    fn never_enters(&mut self, index: usize, end: LifeEnd) {
+        if let Some(message) = self.messages.get_mut(index) {
+            message.absent = Some(end);
+        }
+    }
+
+    fn leave(&mut self, index: usize, end: LifeEnd) {
+        let Some(message) = self.messages.get_mut(index) else { return };
+        if let Some(life) = message.lives.last_mut().filter(|l| l.left.is_none()) {
+            life.left = Some(end.clone());
+            self.evictions = self.evictions.saturating_add(1);
+        } else if message.absent.is_none() {
+            return;
+        }
+        message.absent = Some(end);
+        message.pinned = false;
+        message.restored = None;
+        self.close_refusals(index);
+        if let Some(at) = self.items.iter().position(|i| i.index == index) {
+            self.items.remove(at);
+            self.rehash_from(at);
+        }
+    }
+
+    /// Leaves several at once, rehashing once.
+    fn leave_all(&mut self, indices: &[usize], end: &LifeEnd) {
+        let gone: BTreeSet<usize> = indices.iter().copied().collect();
+        let first = self.items.iter().position(|i| gone.contains(&i.index));
+        if let Some(first) = first {
+            self.items.retain(|i| !gone.contains(&i.index));
+            self.rehash_from(first);
+        }
+        for index in indices {
+            self.leave(*index, end.clone());
+        }
+    }
+
+    fn visited(&mut self, entry: &Entry, fact: Fact, v: &Visited) {
+        let strategy = self.strategy_index(&v.strategy);
+        let ordinal = self.visits_of(strategy);
+        // What left or was released stood until the visit before this one.
+        for index in self.standing_in(strategy, &v.released) {
+            self.close_refusal(strategy, index, ordinal);
+        }
+        let freed = self.changed(entry, fact, &v.change, Some(strategy));
+        self.visits.push(VisitInfo {
+            fact,
+            strategy,
+            trigger: v.trigger,
+            outcome: v.outcome,
+            freed,
+        });
+        let position = self.visits.len().saturating_sub(1);
+        if let Some(visits) = self.visits_of.get_mut(strategy) {
+            visits.push(position);
+        }
+        for refused in &v.refused {
+            for index in self.visible_in(&refused.messages) {
+                self.close_refusal(strategy, index, ordinal);
+                self.refusals = self.refusals.saturating_add(1);
+                let span =
+                    RefusalSpan { strategy, reason: refused.reason, first: ordinal, last: None };
+                if let Some(message) = self.messages.get_mut(index) {
+                    message.refusals.push(span);
+                }
+                if let Some(standing) = self.standing.get_mut(strategy) {
+                    standing.insert(index);
+                }
+            }
+        }
+    }
+
+    fn strategy_index(&mut self, spec: &str) -> usize {
+        if let Some(at) = self.strategies.iter().position(|s| s == spec) {
+            return at;
+        }
+        self.strategies.push(spec.to_owned());
+        self.visits_of.push(Vec::new());
+        self.standing.push(BTreeSet::new());
+        self.strategies.len().saturating_sub(1)
+    }
+
+    /// Ends a standing refusal: `next` is the ordinal of the first visit it no longer holds for.
+    fn close_refusal(&mut self, strategy: usize, index: usize, next: usize) {
+        let removed = self.standing.get_mut(strategy).is_some_and(|s| s.remove(&index));
+        if !removed {
+            return;
+        }
+        let Some(message) = self.messages.get_mut(index) else { return };
+        let open = message.refusals.iter_mut().rev();
+        if let Some(span) = open.into_iter().find(|r| r.strategy == strategy && r.last.is_none()) {
+            span.last = Some(next.saturating_sub(1));
+        }
+    }
+
+    fn close_refusals(&mut self, index: usize) {
+        for strategy in 0..self.strategies.len() {
+            let next = self.visits_of(strategy);
+            self.close_refusal(strategy, index, next);
+        }
+    }
+
+    fn standing_in(&self, strategy: usize, ranges: &Ranges) -> Vec<usize> {
+        let standing = self.standing.get(strategy);
+        self.indices_in(ranges)
+            .into_iter()
+            .filter(|i| standing.is_some_and(|s| s.contains(i)))
+            .collect()
+    }
+
+    /// The positions of the messages that ranges name.
+    pub(crate) fn indices_in(&self, ranges: &Ranges) -> Vec<usize> {
+        let mut out = Vec::new();
+        for (first, last) in &ranges.0 {
+            let from = self.messages.partition_point(|m| m.id.seq() < *first);
+            let to = self.messages.partition_point(|m| m.id.seq() <= *last);
+            out.extend(from..to);
+        }
+        out
+    }
+
+    fn visible_in(&self, ranges: &Ranges) -> Vec<usize> {
+        let visible = |i: &usize| self.messages.get(*i).is_some_and(MessageState::visible);
+        self.indices_in(ranges).into_iter().filter(visible).collect()
+    }
+
+    /// Applies a change; says whether anything left.
+    fn changed(&mut self, entry: &Entry, fact: Fact, c: &Change, strategy: Option<usize>) -> bool {
+        let mut freed = false;
+        for left in &c.left {
+            let indices = self.indices_in(&left.messages);
+            freed |= !indices.is_empty();
+            let end = LifeEnd { by: fact, reason: left.reason, stand_in: None, strategy };
+            self.leave_all(&indices, &end);
+        }
+        for (payload, stand_in) in (0_u32..).zip(&c.stand_ins) {
+            freed |= stand_in.kind == StandInKind::Claim;
+            self.stand_in(entry, fact, stand_in, payload, strategy);
+        }
+        for index in self.indices_in(&c.entered) {
+            self.come_back(index, fact);
+        }
+        for (message, given) in &c.reverted {
+            self.revert(*message, *given, fact);
+        }
+        for index in self.indices_in(&c.pinned) {
+            if let Some(message) = self.messages.get_mut(index) {
+                message.pinned = true;
+            }
+        }
+        for index in self.indices_in(&c.unpinned) {
+            if let Some(message) = self.messages.get_mut(index) {
+                message.pinned = false;
+                message.restored = None;
+            }
+        }
+        freed
+    }
+
+    /// A message comes back at its place; a claim that comes back covers its sources again.
+    fn come_back(&mut self, index: usize, fact: Fact) {
+        self.enter(index, fact);
+        let Some(message) = self.messages.get_mut(index) else { return };
+        message.restored = Some(fact.iteration);
+        let Some(reason) = message.stands_for else { return };
+        let (id, sources) = (message.id, message.sources.clone());
+        let covered = self.visible_in(&sources);
+        let end = LifeEnd { by: fact, reason, stand_in: Some(id), strategy: None };
+        self.leave_all(&covered, &end);
+    }
+
+    fn stand_in(
+        &mut self,
+        entry: &Entry,
+        fact: Fact,
+        s: &StandIn,
+        payload: u32,
+        strategy: Option<usize>,
+    ) {
+        let form = Form {
+            since: fact,
+            given: fact.seq,
+            payload,
+            reason: Some(s.reason),
+            content: s.content,
+            skeleton: s.skeleton.clone(),
+        };
+        let sources = self.indices_in(&s.sources);
+        if s.kind == StandInKind::Form {
+            if let Some(&index) = sources.first() {
+                self.new_form(index, form);
+            }
+            return;
+        }
+        let claim = MessageId(fact.seq);
+        let place = sources.iter().filter_map(|i| self.messages.get(*i)).map(|m| m.place).min();
+        let end = LifeEnd { by: fact, reason: s.reason, stand_in: Some(claim), strategy };
+        self.leave_all(&sources, &end);
+        if self.index_of(fact.seq).is_some() {
+            return; // one claim or notice an entry: the entry's seq is its id
+        }
+        let mut message = new_message(entry, fact, Form { reason: None, ..form });
+        message.place = place.unwrap_or(fact.seq);
+        message.sources = s.sources.clone();
+        message.stands_for = (s.kind == StandInKind::Claim).then_some(s.reason);
+        let index = self.push_message(message);
+        self.enter(index, fact);
+    }
+
+    fn new_form(&mut self, index: usize, form: Form) {
+        let Some(message) = self.messages.get_mut(index) else { return };
+        message.forms.push(form);
+        self.refresh_item(index);
+    }
+
+    fn revert(&mut self, message: Seq, given: Seq, fact: Fact) {
+        let Some(index) = self.index_of(message) else { return };
+        let Some(state) = self.messages.get(index) else { return };
+        let Some(form) = state.forms.iter().find(|f| f.given == given) else { return };
+        let form = Form { since: fact, reason: Some(LeftReason::Replaced), ..form.clone() };
+        self.new_form(index, form);
+    }
+
+    fn refresh_item(&mut self, index: usize) {
+        let Some(at) = self.items.iter().position(|i| i.index == index) else { return };
+        let Some(form) = self.messages.get(index).and_then(MessageState::form) else { return };
+        let (given, content) = (form.given, form.content);
+        if let Some(item) = self.items.get_mut(at) {
+            item.form = given;
+            item.content = content;
+        }
+        self.rehash_from(at);
+    }
+}
+
+fn new_message(entry: &Entry, fact: Fact, form: Form) -> MessageState {
+    MessageState {
+        id: MessageId(fact.seq),
+        place: fact.seq,
+        logged: fact,
+        provenance: entry.provenance,
+        door: entry.by.door,
+        forms: vec![form],
+        continues: None,
+        same_source: None,
+        produced_by: None,
+        sources: Ranges::default(),
+        stands_for: None,
+        lives: Vec::new(),
+        absent: None,
+        pinned: false,
+        restored: None,
+        refusals: Vec::new(),
+    }
+}

@@ -1,0 +1,105 @@
+//! Binding results to calls: by occurrence, never by id text alone.
+
+use crate::log::{Message, PartBody, Seq};
+
+use super::state::{Label, Projection};
+
+/// Per part of a message: the call (message, part) that a result part answers.
+pub type Binding = Vec<Option<(Seq, u32)>>;
+
+/// Why a result part cannot be bound.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BindError {
+    /// No call of this id was ever filed, or all of them are answered by other results.
+    #[error("part {part} answers the call '{label}', which is not open")]
+    Unknown {
+        /// The part's position.
+        part: u32,
+        /// The id (or name) it gives.
+        label: String,
+    },
+    /// The call has its final result already.
+    #[error("part {part} is a second result of the call '{label}'; {result} holds the first")]
+    Duplicate {
+        /// The part's position.
+        part: u32,
+        /// The id (or name) it gives.
+        label: String,
+        /// The message that holds the first result.
+        result: Seq,
+    },
+}
+
+impl Projection {
+    /// Binds each result part of a message that would be entry `seq`: to the newest message with
+    /// an open call of its id, there to the first such call. A final result also binds to a call
+    /// that only a synthetic result closed, which it supersedes. Parts that cannot be bound give
+    /// their error beside the rest.
+    #[must_use]
+    pub fn bind(&self, message: &Message, seq: Seq) -> (Binding, Vec<BindError>) {
+        let mut taken: Vec<(Seq, u32)> = Vec::new();
+        let mut own: Vec<(Label, (Seq, u32))> = Vec::new();
+        let mut errors = Vec::new();
+        let mut binding = Vec::with_capacity(message.parts.len());
+        for (position, part) in (0_u32..).zip(&message.parts) {
+            let bound = match &part.body {
+                PartBody::Call { id, name, native, .. } => {
+                    let label = Label::new(native.is_some(), id.as_deref(), Some(name));
+                    own.push((label, (seq, position)));
+                    None
+                }
+                PartBody::Result { call, name, native, interim, .. } => {
+                    let label = Label::new(native.is_some(), call.as_deref(), name.as_deref());
+                    match self.find_call(&label, &own, &taken, *interim) {
+                        Ok(call) => {
+                            if !*interim {
+                                taken.push(call);
+                            }
+                            Some(call)
+                        }
+                        Err(first) => {
+                            errors.push(unbound(position, &label, first));
+                            None
+                        }
+                    }
+                }
+                _ => None,
+            };
+            binding.push(bound);
+        }
+        (binding, errors)
+    }
+
+    fn find_call(
+        &self,
+        label: &Label,
+        own: &[(Label, (Seq, u32))],
+        taken: &[(Seq, u32)],
+        interim: bool,
+    ) -> Result<(Seq, u32), Option<Seq>> {
+        let free = |call: &&(Seq, u32)| !taken.contains(call);
+        if let Some((_, call)) = own.iter().find(|(l, c)| l == label && !taken.contains(c)) {
+            return Ok(*call);
+        }
+        let open = self.open.get(label).map_or(&[][..], Vec::as_slice);
+        if let Some((newest, _)) = open.iter().rev().find(free) {
+            let mut in_message = open.iter().filter(|(seq, _)| seq == newest);
+            return in_message.find(free).copied().ok_or(None);
+        }
+        let Some(closed) = self.closed.get(label) else { return Err(None) };
+        let result = self.calls.get(closed).and_then(|c| c.result);
+        match result {
+            Some((_, true)) if !interim && free(&closed) => Ok(*closed),
+            Some((first, _)) => Err(Some(first)),
+            None => Err(None),
+        }
+    }
+}
+
+fn unbound(part: u32, label: &Label, first: Option<Seq>) -> BindError {
+    let text = label.id.clone().or_else(|| label.name.clone()).unwrap_or_default();
+    match first {
+        Some(result) => BindError::Duplicate { part, label: text, result },
+        None => BindError::Unknown { part, label: text },
+    }
+}

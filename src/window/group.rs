@@ -1,0 +1,73 @@
+//! Groups: connected components of messages that must stay or leave together.
+
+/// A union-find over message positions that also lists each component's members.
+#[derive(Clone, Debug, Default)]
+pub struct Groups {
+    parent: Vec<usize>,
+    /// Of a root: its members, ascending once sorted; of others: empty.
+    members: Vec<Vec<usize>>,
+}
+
+impl Groups {
+    /// Adds the next position as a group of its own.
+    pub fn push(&mut self) {
+        let next = self.parent.len();
+        self.parent.push(next);
+        self.members.push(vec![next]);
+    }
+
+    /// The group a position belongs to, named by one of its positions.
+    #[must_use]
+    pub fn root(&self, mut at: usize) -> usize {
+        // Union by size keeps chains logarithmic, so no compression (and no `&mut`) is needed.
+        while let Some(&up) = self.parent.get(at) {
+            if up == at {
+                break;
+            }
+            at = up;
+        }
+        at
+    }
+
+    /// Makes two positions one group. Positions that do not exist are ignored.
+    pub fn join(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.root(a), self.root(b));
+        if a == b || a >= self.parent.len() || b >= self.parent.len() {
+            return;
+        }
+        let size = |at: usize| self.members.get(at).map_or(0, Vec::len);
+        let (small, large) = if size(a) < size(b) { (a, b) } else { (b, a) };
+        let moved = self.members.get_mut(small).map(std::mem::take).unwrap_or_default();
+        if let Some(members) = self.members.get_mut(large) {
+            members.extend(moved);
+            members.sort_unstable();
+        }
+        if let Some(parent) = self.parent.get_mut(small) {
+            *parent = large;
+        }
+    }
+
+    /// The positions of a group, ascending; of the group that `at` belongs to.
+    #[must_use]
+    pub fn members(&self, at: usize) -> &[usize] {
+        self.members.get(self.root(at)).map_or(&[], Vec::as_slice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Groups;
+
+    #[test]
+    fn joined_positions_share_members_in_order() {
+        let mut g = Groups::default();
+        (0..5).for_each(|_| g.push());
+        g.join(4, 1);
+        g.join(1, 0);
+        g.join(0, 99);
+        assert_eq!(g.members(4), &[0, 1, 4]);
+        assert_eq!(g.members(2), &[2]);
+        assert_eq!(g.root(0), g.root(4));
+        assert_ne!(g.root(0), g.root(3));
+    }
+}

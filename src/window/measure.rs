@@ -1,0 +1,137 @@
+//! Measures: sizes that say what was counted and how. They compare only when both are equal.
+
+use crate::log::{Count, Reading, Skeleton, Unit};
+
+use super::state::Projection;
+
+/// The method of groups, messages and requests: they are counted.
+pub const COUNT: &str = "count";
+/// The method of token counts by OpenAI's `o200k_base` encoding.
+pub const TIKTOKEN: &str = "tiktoken:o200k_base";
+/// The method of the guess "a quarter of the UTF-16 length", rounded up.
+pub const ESTIMATE: &str = "estimate:utf16/4";
+
+/// What a strategy wants tokens measured by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Measure {
+    /// A serving reading, else counted tokens, else the estimate.
+    #[default]
+    Auto,
+    /// Only a reading that serves the window.
+    Reported,
+    /// Counted tokens, else the estimate.
+    Tiktoken,
+    /// The estimate.
+    Estimate,
+}
+
+impl Measure {
+    /// The names `measure=` takes.
+    pub const NAMES: &'static [(&'static str, Self)] = &[
+        ("auto", Self::Auto),
+        ("reported", Self::Reported),
+        ("tiktoken", Self::Tiktoken),
+        ("estimate", Self::Estimate),
+    ];
+
+    /// The name `measure=` takes.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, m)| *m == self).map_or("auto", |(name, _)| name)
+    }
+}
+
+/// The estimate for a message.
+#[must_use]
+pub fn estimate(skeleton: &Skeleton) -> u64 {
+    skeleton.utf16.div_ceil(4)
+}
+
+fn counted(skeleton: &Skeleton) -> Option<&Count> {
+    skeleton.tokens.as_ref()
+}
+
+/// The window's tokens by one method, item by item.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tokens {
+    /// The total's method.
+    pub method: String,
+    /// The window's total, fixed overhead included.
+    pub total: u64,
+    /// Per item of the window.
+    pub items: Vec<u64>,
+}
+
+/// Why a measure has no reading.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoReading {
+    /// Nothing was ever reported.
+    None,
+    /// What was reported belongs to another window.
+    Stale,
+}
+
+impl Projection {
+    /// Measures the window now. Items are counted by one method throughout: the tokenizer's where
+    /// every message carries its count, else the estimate.
+    ///
+    /// # Errors
+    /// With [`Measure::Reported`], when no reading serves this window.
+    pub fn tokens(&self, measure: Measure) -> Result<Tokens, NoReading> {
+        let skeletons: Vec<&Skeleton> = self
+            .items
+            .iter()
+            .filter_map(|i| self.messages.get(i.index)?.skeleton())
+            .collect();
+        let counts: Option<Vec<&Count>> = match measure {
+            Measure::Estimate => None,
+            _ => skeletons.iter().map(|s| counted(s)).collect(),
+        };
+        let method = counts.as_ref().and_then(|c| c.first()).map(|c| c.method.clone());
+        let same = |c: &Vec<&Count>| c.iter().all(|x| Some(&x.method) == method.as_ref());
+        let (method, items) = match (counts.filter(same), method) {
+            (Some(counts), Some(method)) => (method, counts.iter().map(|c| c.amount).collect()),
+            _ => (ESTIMATE.to_owned(), skeletons.iter().map(|s| estimate(s)).collect::<Vec<_>>()),
+        };
+        let served = self.served();
+        let reading = match (measure, served) {
+            (Measure::Auto | Measure::Reported, Ok(reading)) => Some(reading),
+            (Measure::Reported, Err(none)) => return Err(none),
+            _ => None,
+        };
+        let sum = |from: usize| items.iter().skip(from).copied().fold(0, u64::saturating_add);
+        Ok(match reading {
+            Some((from, input)) => {
+                let total = input.saturating_add(sum(from));
+                Tokens { method: format!("reported+{method}"), total, items }
+            }
+            None => {
+                let total = sum(0).saturating_add(self.overhead(&method));
+                Tokens { method, total, items }
+            }
+        })
+    }
+
+    /// A reading of window D serves window W when D is a prefix of W: gives D's length and tokens.
+    fn served(&self) -> Result<(usize, u64), NoReading> {
+        let Some(reading) = self.reading else { return Err(NoReading::None) };
+        let length = usize::try_from(reading.messages).map_err(|_| NoReading::Stale)?;
+        let prefix = match length.checked_sub(1) {
+            None => Some(crate::log::Hash::ZERO),
+            Some(last) => self.digests.get(last).copied(),
+        };
+        if prefix == Some(reading.window) { Ok((length, reading.input)) } else { Err(NoReading::Stale) }
+    }
+
+    /// Tokens that the request settings cost, where they were counted by the same method.
+    fn overhead(&self, method: &str) -> u64 {
+        let settings = self.settings().and_then(|(_, s)| s.overhead.as_ref());
+        settings.filter(|c| c.method == method).map_or(0, |c| c.amount)
+    }
+}
+
+/// A count of things, as a reading.
+#[must_use]
+pub fn count(unit: Unit, amount: u64) -> Reading {
+    Reading { unit, method: COUNT.to_owned(), amount }
+}

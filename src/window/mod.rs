@@ -1,0 +1,20 @@
+//! The window: a pure projection of a log prefix. No clock, randomness, I/O, payload or strategy
+//! code: decisions are in the log, so replay never needs the strategy that took them.
+
+mod apply;
+mod bind;
+mod group;
+mod guard;
+mod measure;
+mod state;
+mod view;
+
+pub use bind::{BindError, Binding};
+pub use group::Groups;
+pub use guard::{Cut, Decision, Fate, GroupView, decide};
+pub use measure::{COUNT, ESTIMATE, Measure, NoReading, TIKTOKEN, Tokens, count, estimate};
+pub use state::{
+    CallInfo, Conservation, Fact, Form, Life, LifeEnd, MessageState, Projection, RefusalSpan,
+    ReturnInfo, Sent, VisitInfo,
+};
+pub use view::{Item, Window, digest_step};

@@ -1,0 +1,533 @@
+//! What the fold knows: every message ever logged with its lives, and the window now.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::log::{
+    Author, Commitment, Count, Door, GroupReason, Hash, Iteration, LeftReason, MessageId, Micros,
+    OpenCalls, Provenance, Ranges, Seq, Settings, Skeleton, Trigger, VisitOutcome,
+};
+
+use super::group::Groups;
+use super::view::Item;
+
+/// An entry's place in time: its number, its iteration and its wall time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fact {
+    /// The entry.
+    pub seq: Seq,
+    /// Its iteration: the first call that can see its effect.
+    pub iteration: Iteration,
+    /// Its wall time as reported.
+    pub at: Option<Micros>,
+}
+
+/// How a stay ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LifeEnd {
+    /// The entry that ended it.
+    pub by: Fact,
+    /// Why.
+    pub reason: LeftReason,
+    /// The claim or newer result that stands for the message, if one does.
+    pub stand_in: Option<MessageId>,
+    /// The strategy that decided it; `None` for edits.
+    pub strategy: Option<usize>,
+}
+
+/// One stay of a message in the window.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Life {
+    /// The entry that began it.
+    pub entered: Fact,
+    /// How it ended.
+    pub left: Option<LifeEnd>,
+}
+
+impl Life {
+    /// Whether the message was in the window after entry `n`.
+    #[must_use]
+    pub fn contains(&self, n: Seq) -> bool {
+        self.entered.seq <= n && self.left.as_ref().is_none_or(|l| n < l.by.seq)
+    }
+
+    /// How many calls saw it, of those whose number is at most `last`.
+    #[must_use]
+    pub fn calls(&self, last: Iteration) -> u64 {
+        let end = self.left.as_ref().map_or(u64::MAX, |l| l.by.iteration.0);
+        end.min(last.0.saturating_add(1)).saturating_sub(self.entered.iteration.0)
+    }
+}
+
+/// A content of a message, in force from an entry on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Form {
+    /// The entry from which on it is in force.
+    pub since: Fact,
+    /// The entry that gave the content; earlier than `since` when a form came back.
+    pub given: Seq,
+    /// The payload's index in that entry.
+    pub payload: u32,
+    /// Why it replaced the one before; `None` for the first.
+    pub reason: Option<LeftReason>,
+    /// The content's commitment.
+    pub content: Commitment,
+    /// The content without its words.
+    pub skeleton: Skeleton,
+}
+
+/// A standing run of equal refusals by one strategy.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RefusalSpan {
+    /// The strategy, as an index into [`Projection::strategies`].
+    pub strategy: usize,
+    /// Why.
+    pub reason: GroupReason,
+    /// The strategy's visits that found it so: positions in [`Projection::visits_of`], inclusive;
+    /// open at the end while it stands.
+    pub first: usize,
+    /// The last such visit; `None` while it stands.
+    pub last: Option<usize>,
+}
+
+/// Everything the fold knows of one message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MessageState {
+    /// Its id.
+    pub id: MessageId,
+    /// Where it stands in window order.
+    pub place: Seq,
+    /// The entry that introduced it.
+    pub logged: Fact,
+    /// How that entry is known.
+    pub provenance: Provenance,
+    /// The door it came through.
+    pub door: Door,
+    /// Its contents; the last is in force. Never empty.
+    pub forms: Vec<Form>,
+    /// The message it continues.
+    pub continues: Option<Seq>,
+    /// The message it shared one source message with.
+    pub same_source: Option<Seq>,
+    /// The call that produced it.
+    pub produced_by: Option<Seq>,
+    /// Of a claim: what it stands for.
+    pub sources: Ranges,
+    /// Of a claim: why its sources left for it.
+    pub stands_for: Option<LeftReason>,
+    /// Its stays in the window.
+    pub lives: Vec<Life>,
+    /// Why it is not in the window, when it is not: by which entry it left, or (a late result) by
+    /// which entry its call had left.
+    pub absent: Option<LifeEnd>,
+    /// Whether someone pinned it.
+    pub pinned: bool,
+    /// The iteration at which it was last restored; it may not leave before that call.
+    pub restored: Option<Iteration>,
+    /// Refusals, oldest first.
+    pub refusals: Vec<RefusalSpan>,
+}
+
+impl MessageState {
+    /// The content in force.
+    #[must_use]
+    pub fn form(&self) -> Option<&Form> {
+        self.forms.last()
+    }
+
+    /// The content in force after entry `n`.
+    #[must_use]
+    pub fn form_at(&self, n: Seq) -> Option<&Form> {
+        self.forms.iter().rev().find(|f| f.since.seq <= n)
+    }
+
+    /// The skeleton in force.
+    #[must_use]
+    pub fn skeleton(&self) -> Option<&Skeleton> {
+        self.form().map(|f| &f.skeleton)
+    }
+
+    /// Whether it is in the window.
+    #[must_use]
+    pub fn visible(&self) -> bool {
+        self.lives.last().is_some_and(|l| l.left.is_none())
+    }
+
+    /// Who wrote it.
+    #[must_use]
+    pub fn author(&self) -> Author {
+        self.forms.first().map_or(Author::Engine, |f| f.skeleton.author)
+    }
+}
+
+/// A call's state: a call part of a message.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CallInfo {
+    /// The provider's id.
+    pub label: Option<String>,
+    /// The tool.
+    pub name: String,
+    /// Whether the provider itself runs it.
+    pub native: bool,
+    /// Whether an interim result came.
+    pub interim: bool,
+    /// The message that holds its final result, and whether the engine made that.
+    pub result: Option<(Seq, bool)>,
+}
+
+/// What calls and results are paired by: ids are labels, unique only among open calls. Where a
+/// source gives no id, the tool's name serves.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Label {
+    pub(super) native: bool,
+    pub(super) id: Option<String>,
+    pub(super) name: Option<String>,
+}
+
+impl Label {
+    pub(super) fn new(native: bool, id: Option<&str>, name: Option<&str>) -> Self {
+        let name = if id.is_some() { None } else { name };
+        Self { native, id: id.map(str::to_owned), name: name.map(str::to_owned) }
+    }
+}
+
+impl CallInfo {
+    pub(super) fn key(&self) -> Label {
+        Label::new(self.native, self.label.as_deref(), Some(&self.name))
+    }
+}
+
+/// A filed model call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sent {
+    /// The `called` entry.
+    pub fact: Fact,
+    /// The digest it recorded.
+    pub window: Hash,
+    /// How many messages it recorded.
+    pub messages: u64,
+    /// How it is known.
+    pub provenance: Provenance,
+}
+
+/// A serving usage report.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReturnInfo {
+    /// The digest of the window that was measured.
+    pub window: Hash,
+    /// Its length.
+    pub messages: u64,
+    /// Input tokens, cached ones included.
+    pub input: u64,
+}
+
+/// A filed visit.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VisitInfo {
+    /// The `visited` entry.
+    pub fact: Fact,
+    /// The strategy, as an index into [`Projection::strategies`].
+    pub strategy: usize,
+    /// What made it look.
+    pub trigger: Trigger,
+    /// How it ended.
+    pub outcome: VisitOutcome,
+    /// Whether anything left.
+    pub freed: bool,
+}
+
+/// What became of a message: exactly one of these holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Conservation {
+    /// In the window.
+    Visible,
+    /// Its newest visit or edit let it leave.
+    Gone,
+    /// A live claim or newer result stands for it.
+    Covered,
+}
+
+/// The fold of a log: `fold(entries[0..=n])` is this, applied n + 1 times.
+#[derive(Clone, Debug, Default)]
+pub struct Projection {
+    /// The newest entry applied.
+    pub(super) head: Option<Fact>,
+    /// Every message, ascending by id.
+    pub(super) messages: Vec<MessageState>,
+    pub(super) groups: Groups,
+    /// The window, in window order, and the digest after each item.
+    pub(super) items: Vec<Item>,
+    pub(super) digests: Vec<Hash>,
+    /// Call parts by (message, part).
+    pub(super) calls: HashMap<(Seq, u32), CallInfo>,
+    /// Calls without a final result, by label, in order of filing.
+    pub(super) open: HashMap<Label, Vec<(Seq, u32)>>,
+    pub(super) open_parts: BTreeSet<(Seq, u32)>,
+    /// Closed calls by label: the newest, for late and duplicate results.
+    pub(super) closed: HashMap<Label, (Seq, u32)>,
+    /// The filed model calls; iteration N is at N - 1.
+    pub(super) sent: Vec<Sent>,
+    pub(super) reading: Option<ReturnInfo>,
+    /// The specs of all strategies that ever visited.
+    pub(super) strategies: Vec<String>,
+    pub(super) visits: Vec<VisitInfo>,
+    /// Per strategy: its visits, as indices into `visits`.
+    pub(super) visits_of: Vec<Vec<usize>>,
+    /// Messages with a standing refusal, by strategy.
+    pub(super) standing: Vec<BTreeSet<usize>>,
+    /// Configuration in force.
+    pub(super) chain: Vec<String>,
+    pub(super) settings: Vec<(Seq, Settings)>,
+    pub(super) open_calls: Option<OpenCalls>,
+    /// The first person message.
+    pub(super) first_person: Option<Seq>,
+    /// The first person message of each run.
+    pub(super) runs: Vec<Seq>,
+    pub(super) run_open: bool,
+    pub(super) unsettled: bool,
+    /// The first entry of an unknown kind that changes windows.
+    pub(super) unsupported: Option<Seq>,
+    /// Idempotency keys: the first entry and how many entries the request wrote.
+    pub(super) keys: BTreeMap<String, (Seq, u32)>,
+    /// Evicted and covered messages, for totals.
+    pub(super) evictions: u64,
+    /// Refusals ever listed.
+    pub(super) refusals: u64,
+}
+
+impl Projection {
+    /// The newest entry applied.
+    #[must_use]
+    pub const fn head(&self) -> Option<Fact> {
+        self.head
+    }
+
+    /// The iteration that the next entry belongs to.
+    #[must_use]
+    pub fn next_iteration(&self) -> Iteration {
+        Iteration(u64::try_from(self.sent.len()).unwrap_or(u64::MAX).saturating_add(1))
+    }
+
+    /// Every message ever logged, ascending by id.
+    #[must_use]
+    pub fn messages(&self) -> &[MessageState] {
+        &self.messages
+    }
+
+    /// A message.
+    #[must_use]
+    pub fn message(&self, id: MessageId) -> Option<&MessageState> {
+        self.messages.get(self.index_of(id.seq())?)
+    }
+
+    pub(super) fn index_of(&self, seq: Seq) -> Option<usize> {
+        self.messages.binary_search_by_key(&seq, |m| m.id.seq()).ok()
+    }
+
+    /// The filed model calls; iteration N is at N - 1.
+    #[must_use]
+    pub fn sent(&self) -> &[Sent] {
+        &self.sent
+    }
+
+    /// The call of an iteration.
+    #[must_use]
+    pub fn call(&self, iteration: Iteration) -> Option<&Sent> {
+        self.sent.get(usize::try_from(iteration.0.checked_sub(1)?).ok()?)
+    }
+
+    /// The specs of all strategies that ever visited.
+    #[must_use]
+    pub fn strategies(&self) -> &[String] {
+        &self.strategies
+    }
+
+    /// Every visit.
+    #[must_use]
+    pub fn visits(&self) -> &[VisitInfo] {
+        &self.visits
+    }
+
+    /// A strategy's `ordinal`-th visit.
+    #[must_use]
+    pub fn visit_of(&self, strategy: usize, ordinal: usize) -> Option<&VisitInfo> {
+        self.visits.get(*self.visits_of.get(strategy)?.get(ordinal)?)
+    }
+
+    /// How often a strategy visited.
+    #[must_use]
+    pub fn visits_of(&self, strategy: usize) -> usize {
+        self.visits_of.get(strategy).map_or(0, Vec::len)
+    }
+
+    /// The configured chain of strategies.
+    #[must_use]
+    pub fn chain(&self) -> &[String] {
+        &self.chain
+    }
+
+    /// The request settings in force and the entry that filed them.
+    #[must_use]
+    pub fn settings(&self) -> Option<&(Seq, Settings)> {
+        self.settings.last()
+    }
+
+    /// The request settings in force after entry `n`.
+    #[must_use]
+    pub fn settings_at(&self, n: Seq) -> Option<&(Seq, Settings)> {
+        self.settings.iter().rev().find(|(seq, _)| *seq <= n)
+    }
+
+    /// Messages of the window whose present content has no token count: with the entry and payload
+    /// index that gave the content.
+    pub fn uncounted(&self) -> impl Iterator<Item = (MessageId, (Seq, u32))> {
+        let messages = self.items.iter().filter_map(|i| self.messages.get(i.index));
+        messages.filter_map(|m| {
+            let form = m.form()?;
+            form.skeleton.tokens.is_none().then_some((m.id, (form.given, form.payload)))
+        })
+    }
+
+    /// What happens to open tool calls.
+    #[must_use]
+    pub fn open_calls_policy(&self) -> OpenCalls {
+        self.open_calls.unwrap_or(OpenCalls::Close)
+    }
+
+    /// Calls without a final result, in order.
+    pub fn open_calls(&self) -> impl Iterator<Item = ((Seq, u32), &CallInfo)> {
+        self.open_parts.iter().filter_map(|key| Some((*key, self.calls.get(key)?)))
+    }
+
+    /// A call part.
+    #[must_use]
+    pub fn call_part(&self, message: Seq, part: u32) -> Option<&CallInfo> {
+        self.calls.get(&(message, part))
+    }
+
+    /// The first person message of the newest run: it and later person messages are the request.
+    #[must_use]
+    pub fn run(&self) -> Option<Seq> {
+        self.runs.last().copied()
+    }
+
+    /// The first person message of each run.
+    #[must_use]
+    pub fn runs(&self) -> &[Seq] {
+        &self.runs
+    }
+
+    /// The first person message: instructions before it are the envelope.
+    #[must_use]
+    pub const fn first_person(&self) -> Option<Seq> {
+        self.first_person
+    }
+
+    /// The first entry of an unknown kind that changes windows; windows from there on cannot be
+    /// shown.
+    #[must_use]
+    pub const fn unsupported(&self) -> Option<Seq> {
+        self.unsupported
+    }
+
+    /// What an idempotency key wrote: its first entry and how many.
+    #[must_use]
+    pub fn by_key(&self, key: &str) -> Option<(Seq, u32)> {
+        self.keys.get(key).copied()
+    }
+
+    /// A strategy's position in [`Projection::strategies`], if it ever visited.
+    #[must_use]
+    pub fn strategy_named(&self, spec: &str) -> Option<usize> {
+        self.strategies.iter().position(|s| s == spec)
+    }
+
+    /// The reason a strategy's newest visit found for a message, while it stands.
+    #[must_use]
+    pub fn standing_refusal(&self, strategy: usize, message: &MessageState) -> Option<GroupReason> {
+        let spans = message.refusals.iter().rev();
+        spans.into_iter().find(|r| r.strategy == strategy && r.last.is_none()).map(|r| r.reason)
+    }
+
+    /// The messages with a standing refusal by a strategy, ascending.
+    pub fn standing(&self, strategy: usize) -> impl Iterator<Item = &MessageState> {
+        let indices = self.standing.get(strategy).into_iter().flatten();
+        indices.filter_map(|&i| self.messages.get(i))
+    }
+
+    /// How many stays in the window have ended.
+    #[must_use]
+    pub const fn evictions(&self) -> u64 {
+        self.evictions
+    }
+
+    /// How many message refusals were ever listed.
+    #[must_use]
+    pub const fn refusals(&self) -> u64 {
+        self.refusals
+    }
+
+    /// The members of a message's group, ascending, whether in the window or not.
+    #[must_use]
+    pub fn group_of(&self, id: MessageId) -> Vec<MessageId> {
+        let Some(index) = self.index_of(id.seq()) else { return Vec::new() };
+        let members = self.groups.members(index).iter();
+        members.filter_map(|&i| self.messages.get(i)).map(|m| m.id).collect()
+    }
+
+    /// Supplies the token count of a message's present content where the log has none: derived from
+    /// the words, so it may come from anywhere, and it changes no window.
+    pub fn supply_count(&mut self, id: MessageId, count: Count) {
+        let Some(index) = self.index_of(id.seq()) else { return };
+        let form = self.messages.get_mut(index).and_then(|m| m.forms.last_mut());
+        if let Some(form) = form {
+            form.skeleton.tokens.get_or_insert(count);
+        }
+    }
+
+    /// Ids as ranges: a range names every message between its ends.
+    #[must_use]
+    pub fn ranges(&self, ids: &BTreeSet<MessageId>) -> Ranges {
+        let mut out: Vec<(Seq, Seq)> = Vec::new();
+        let mut previous: Option<usize> = None;
+        for (index, id) in ids.iter().filter_map(|id| Some((self.index_of(id.seq())?, id))) {
+            let adjacent = previous.is_some_and(|p| p.checked_add(1) == Some(index));
+            match out.last_mut() {
+                Some(last) if adjacent => last.1 = id.seq(),
+                _ => out.push((id.seq(), id.seq())),
+            }
+            previous = Some(index);
+        }
+        Ranges(out)
+    }
+
+    /// The messages that ranges name.
+    #[must_use]
+    pub fn ids_in(&self, ranges: &Ranges) -> Vec<MessageId> {
+        let indices = self.indices_in(ranges).into_iter();
+        indices.filter_map(|i| self.messages.get(i)).map(|m| m.id).collect()
+    }
+
+    /// What became of a message: exactly one of the three.
+    #[must_use]
+    pub fn conservation(&self, id: MessageId) -> Option<Conservation> {
+        let message = self.message(id)?;
+        if message.visible() {
+            return Some(Conservation::Visible);
+        }
+        let stand_in = message.absent.as_ref().and_then(|a| a.stand_in);
+        Some(if stand_in.is_some() { Conservation::Covered } else { Conservation::Gone })
+    }
+
+    /// Whether a message belongs to the system envelope.
+    #[must_use]
+    pub fn in_envelope(&self, message: &MessageState) -> bool {
+        let before = self.first_person.is_none_or(|p| message.id.seq() < p);
+        before && message.forms.first().is_some_and(|f| f.skeleton.role.is_instruction())
+    }
+
+    /// Whether a message belongs to the current request.
+    #[must_use]
+    pub fn in_request(&self, message: &MessageState) -> bool {
+        message.author() == Author::Person && self.run().is_some_and(|r| message.id.seq() >= r)
+    }
+}

@@ -1,0 +1,169 @@
+//! The window as a value: its items in order, and its digest.
+
+use crate::log::{Commitment, Hash, MessageId, Seq};
+
+use super::group::Groups;
+use super::state::{MessageState, Projection};
+
+const WINDOW_CONTEXT: &str = "ctxlog window v1";
+
+/// One message of a window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Item {
+    /// Where it stands.
+    pub place: Seq,
+    /// The message.
+    pub id: MessageId,
+    /// The entry that gave its present content.
+    pub form: Seq,
+    /// The content's commitment.
+    pub content: Commitment,
+    /// Its position in [`Projection::messages`].
+    pub(super) index: usize,
+}
+
+/// The digest after one more item.
+#[must_use]
+pub fn digest_step(before: Hash, item: &Item) -> Hash {
+    thread_local! {
+        static HASHER: blake3::Hasher = blake3::Hasher::new_derive_key(WINDOW_CONTEXT);
+    }
+    HASHER.with(|h| {
+        let mut h = h.clone();
+        h.update(&before.0);
+        h.update(&item.place.0.to_le_bytes());
+        h.update(&item.id.seq().0.to_le_bytes());
+        h.update(&item.form.0.to_le_bytes());
+        h.update(&item.content.digest.0);
+        Hash(*h.finalize().as_bytes())
+    })
+}
+
+/// A window: immutable, tagged with the entry after which it stood so.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Window {
+    /// The entry after which the window stood so; `None` before the first entry.
+    pub at: Option<Seq>,
+    /// Its messages, in order.
+    pub items: Vec<Item>,
+    /// Its digest.
+    pub digest: Hash,
+}
+
+impl Window {
+    fn new(at: Option<Seq>, items: Vec<Item>) -> Self {
+        let digest = items.iter().fold(Hash::ZERO, digest_step);
+        Self { at, items, digest }
+    }
+
+    /// Whether a message is in it.
+    #[must_use]
+    pub fn contains(&self, id: MessageId) -> bool {
+        self.items.iter().any(|i| i.id == id)
+    }
+}
+
+impl Projection {
+    /// The window now.
+    #[must_use]
+    pub fn window(&self) -> Window {
+        Window {
+            at: self.head.map(|h| h.seq),
+            items: self.items.clone(),
+            digest: self.digest(),
+        }
+    }
+
+    /// The digest of the window now.
+    #[must_use]
+    pub fn digest(&self) -> Hash {
+        self.digests.last().copied().unwrap_or(Hash::ZERO)
+    }
+
+    /// How many messages the window holds now.
+    #[must_use]
+    pub fn window_len(&self) -> u64 {
+        u64::try_from(self.items.len()).unwrap_or(u64::MAX)
+    }
+
+    /// The window after entry `n`, read from the table of lives.
+    #[must_use]
+    pub fn window_at(&self, n: Seq) -> Window {
+        if self.head.is_none_or(|h| h.seq <= n) {
+            return self.window();
+        }
+        let logged = self.messages.partition_point(|m| m.id.seq() <= n);
+        let mut items: Vec<Item> = self
+            .messages
+            .iter()
+            .take(logged)
+            .enumerate()
+            .filter(|(_, m)| m.lives.iter().any(|l| l.contains(n)))
+            .filter_map(|(index, m)| item_of(index, m, n))
+            .collect();
+        items.sort_unstable_by_key(|i| (i.place, i.id));
+        Window::new(Some(n), items)
+    }
+
+    /// The groups of a window: positions of its items, each group ascending, groups in the order
+    /// of their newest item's place.
+    #[must_use]
+    pub fn groups_of(&self, window: &Window) -> Vec<Vec<usize>> {
+        let mut groups = Groups::default();
+        window.items.iter().for_each(|_| groups.push());
+        let position =
+            |seq: Seq| window.items.iter().position(|i| i.id.seq() == seq);
+        for (at, item) in window.items.iter().enumerate() {
+            let Some(message) = self.messages.get(item.index) else { continue };
+            edges(message).filter_map(position).for_each(|other| groups.join(at, other));
+        }
+        let mut out: Vec<Vec<usize>> = (0..window.items.len())
+            .filter(|&i| groups.root(i) == i)
+            .map(|i| groups.members(i).to_vec())
+            .collect();
+        out.sort_unstable_by_key(|members| members.last().copied());
+        out
+    }
+
+    pub(super) fn insert_item(&mut self, index: usize) {
+        let Some(head) = self.head else { return };
+        let Some(item) = self.messages.get(index).and_then(|m| item_of(index, m, head.seq)) else {
+            return;
+        };
+        let at = self.items.partition_point(|i| (i.place, i.id) < (item.place, item.id));
+        self.items.insert(at, item);
+        self.rehash_from(at);
+    }
+
+    pub(super) fn rehash_from(&mut self, at: usize) {
+        self.digests.truncate(at);
+        let mut digest = self.digests.last().copied().unwrap_or(Hash::ZERO);
+        for item in self.items.iter().skip(at) {
+            digest = digest_step(digest, item);
+            self.digests.push(digest);
+        }
+    }
+}
+
+/// The messages that a message's own entry ties it to.
+pub(super) fn edges(message: &MessageState) -> impl Iterator<Item = Seq> + '_ {
+    let answers = message
+        .forms
+        .first()
+        .into_iter()
+        .flat_map(|f| f.skeleton.parts.iter())
+        .filter_map(|p| p.answers)
+        .map(|(seq, _)| seq);
+    answers.chain(message.continues)
+}
+
+fn item_of(index: usize, message: &MessageState, n: Seq) -> Option<Item> {
+    let form = message.form_at(n)?;
+    Some(Item {
+        place: message.place,
+        id: message.id,
+        form: form.given,
+        content: form.content,
+        index,
+    })
+}
