@@ -5,6 +5,7 @@
 //! Steps are prefix-stable: a transcript that grew begins with the steps it had before.
 
 pub mod anthropic;
+pub mod input;
 pub mod json;
 
 use crate::log::{Fields, Json, Message, Micros, Seq};
