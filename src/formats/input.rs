@@ -7,7 +7,7 @@ use std::io::{self, BufRead};
 
 use serde_json::value::RawValue;
 
-use super::json::{self, MAX_DEPTH};
+use super::json::MAX_DEPTH;
 use crate::log::Json;
 
 /// A record's size above which it is skipped, where the caller has no other wish: 256 MiB.
@@ -372,11 +372,6 @@ impl Scan {
             self.bytes.push(byte);
         }
     }
-}
-
-/// A damaged stretch as JSON, for a note.
-pub(crate) fn damaged_text(damage: &Damage) -> Option<Json> {
-    damage.text.as_deref().map(json::quoted)
 }
 
 #[cfg(test)]

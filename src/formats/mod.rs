@@ -7,6 +7,8 @@
 pub mod anthropic;
 pub mod input;
 pub mod json;
+pub mod openai_chat;
+mod record;
 
 use crate::log::{Fields, Json, Message, Micros, Seq};
 
