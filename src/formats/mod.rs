@@ -7,6 +7,7 @@
 pub mod anthropic;
 pub mod input;
 pub mod json;
+pub mod lint;
 pub mod openai_chat;
 mod record;
 

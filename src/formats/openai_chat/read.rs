@@ -83,6 +83,10 @@ fn usage(usage: &Json) -> Option<Usage> {
     };
     let cache_read = detail("cached_tokens").or_else(|| count("cache_read_input_tokens"));
     let cache_write = detail("cache_write_tokens").or_else(|| count("cache_creation_input_tokens"));
+    let cached = cache_read
+        .unwrap_or(0)
+        .saturating_add(cache_write.unwrap_or(0));
+    let input = count("prompt_tokens").map(|all| all.saturating_sub(cached));
     Some(Usage {
         input,
         output: count("completion_tokens"),
