@@ -4,7 +4,27 @@
 //! order. A reader never guesses from text; what it cannot read becomes a note with file and line.
 //! Steps are prefix-stable: a transcript that grew begins with the steps it had before.
 
+pub mod anthropic;
+pub mod input;
+pub mod json;
+pub mod lint;
+pub mod openai_chat;
+mod record;
+
 use crate::log::{Fields, Json, Message, Micros, Seq};
+
+/// The name of a field that readers add where a source has several spellings of one thing, so
+/// that writing can choose the same again: the message field or role a part or message stood in.
+/// Never written out.
+pub const MARK: &str = "ctxlog:spelling";
+
+pub(crate) fn mark(spelling: &str) -> (String, Json) {
+    (MARK.to_owned(), json::quoted(spelling))
+}
+
+pub(crate) fn marked(extra: &Fields, spelling: &str) -> bool {
+    json::text_field(extra, MARK).as_deref() == Some(spelling)
+}
 
 /// A conversation as its source tells it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

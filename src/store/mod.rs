@@ -3,8 +3,19 @@
 //! One trait with few verbs, shaped so that an embedded directory and a replicated log both fit.
 //! A store moves bytes: it never decodes an entry's body, and it checks heads, not content.
 
+mod limits;
+mod memory;
+mod sled;
+
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+
+pub use self::limits::{
+    BATCH_BYTES_MAX, BLOB_BYTES_MAX, DERIVED_BYTES_MAX, ENTRY_BYTES_MAX, NAME_BYTES_MAX,
+    PAYLOAD_BYTES_MAX, PAYLOADS_MAX,
+};
+pub use self::memory::MemoryStore;
+pub use self::sled::SledStore;
 
 use crate::log::{ConversationId, Hash, Head, Seq};
 
@@ -115,6 +126,12 @@ pub enum StoreError {
         /// The newest format known here.
         supported: u32,
     },
+    /// A batch contradicts itself. Nothing was written.
+    #[error("the batch cannot be appended: {reason}")]
+    Malformed {
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A record exceeds a limit. Nothing was written.
     #[error("{what} of {bytes} bytes exceeds the limit of {limit}")]
     TooLarge {
@@ -183,10 +200,12 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     fn durable_head(&self, conversation: ConversationId) -> Result<Option<Head>, StoreError>;
 
     /// Shows the stored bytes of the entries `from..=to`, in order, until told to stop. Ends
-    /// early, without error, at the first number that has no entry.
+    /// early, without error, at the first number that has no entry and should have none: one
+    /// beyond the head, or before the first entry of a fork.
     ///
     /// # Errors
-    /// When the store cannot be read, or [`StoreError::Damaged`] where bytes cannot be framed.
+    /// When the store cannot be read, or [`StoreError::Damaged`] where bytes cannot be framed or
+    /// an entry up to the head is missing.
     fn entries(
         &self,
         conversation: ConversationId,

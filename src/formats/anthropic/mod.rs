@@ -1,0 +1,10 @@
+//! Anthropic Messages: transcripts in, request bodies out.
+
+mod message;
+mod read;
+
+pub use message::{IN_SYSTEM_FIELD, read_message, read_system, write_message, write_part};
+pub use read::{read, usage};
+
+/// The format's name.
+pub const FORMAT: &str = "anthropic";

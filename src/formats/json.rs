@@ -1,0 +1,285 @@
+//! JSON read one level at a time, keeping order, duplicates and the exact text of every value.
+//!
+//! Nothing here recurses: a value's text is found without looking into it, so nesting costs no
+//! stack. Whole values are compared only up to the depth that `serde_json` allows.
+
+use std::fmt;
+
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::log::{Fields, Json};
+
+/// The deepest nesting of a record that is read. A body wraps messages in a few levels more, and
+/// JSON readers commonly stop at 128.
+pub const MAX_DEPTH: usize = 100;
+
+struct ObjectVisitor;
+
+impl<'de> Visitor<'de> for ObjectVisitor {
+    type Value = Fields;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+        let mut fields = Fields::new();
+        while let Some(name) = map.next_key::<String>()? {
+            let value = map.next_value::<&RawValue>()?;
+            fields.push((name, Json(value.get().to_owned())));
+        }
+        Ok(fields)
+    }
+}
+
+struct ArrayVisitor;
+
+impl<'de> Visitor<'de> for ArrayVisitor {
+    type Value = Vec<Json>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<Json>, A::Error> {
+        let mut values = Vec::new();
+        while let Some(value) = seq.next_element::<&RawValue>()? {
+            values.push(Json(value.get().to_owned()));
+        }
+        Ok(values)
+    }
+}
+
+/// The fields of an object, in order, duplicates included; `None` when it is no object.
+#[must_use]
+pub fn object(json: &Json) -> Option<Fields> {
+    if !json.0.trim_start().starts_with('{') {
+        return None;
+    }
+    let mut reader = serde_json::Deserializer::from_str(&json.0);
+    let fields = reader.deserialize_map(ObjectVisitor).ok()?;
+    reader.end().ok()?;
+    Some(fields)
+}
+
+/// The values of an array; `None` when it is no array.
+#[must_use]
+pub fn array(json: &Json) -> Option<Vec<Json>> {
+    if !json.0.trim_start().starts_with('[') {
+        return None;
+    }
+    let mut reader = serde_json::Deserializer::from_str(&json.0);
+    let values = reader.deserialize_seq(ArrayVisitor).ok()?;
+    reader.end().ok()?;
+    Some(values)
+}
+
+/// The text of a string; `None` when it is no string, or one that is not Unicode.
+#[must_use]
+pub fn string(json: &Json) -> Option<String> {
+    serde_json::from_str(&json.0).ok()
+}
+
+/// The value of `true` or `false`.
+#[must_use]
+pub fn boolean(json: &Json) -> Option<bool> {
+    serde_json::from_str(&json.0).ok()
+}
+
+/// The value of a non-negative whole number.
+#[must_use]
+pub fn integer(json: &Json) -> Option<u64> {
+    serde_json::from_str(&json.0).ok()
+}
+
+/// The value of a number.
+#[must_use]
+pub fn number(json: &Json) -> Option<f64> {
+    serde_json::from_str(&json.0).ok()
+}
+
+/// Whether it is `null`.
+#[must_use]
+pub fn is_null(json: &Json) -> bool {
+    json.0.trim() == "null"
+}
+
+/// The field of this name; of several the last, which is the one JSON readers take.
+#[must_use]
+pub fn field<'a>(fields: &'a Fields, name: &str) -> Option<&'a Json> {
+    fields
+        .iter()
+        .rev()
+        .find(|(n, _)| n == name)
+        .map(|(_, value)| value)
+}
+
+/// Takes the field of this name out of the fields; of several the last.
+pub fn take(fields: &mut Fields, name: &str) -> Option<Json> {
+    let at = fields.iter().rposition(|(n, _)| n == name)?;
+    Some(fields.remove(at).1)
+}
+
+/// Takes the field of this name if `read` can read it; otherwise it stays.
+pub fn take_as<T>(fields: &mut Fields, name: &str, read: impl Fn(&Json) -> Option<T>) -> Option<T> {
+    let value = read(field(fields, name)?)?;
+    take(fields, name);
+    Some(value)
+}
+
+/// The text of the string field of this name.
+#[must_use]
+pub fn text_field(fields: &Fields, name: &str) -> Option<String> {
+    string(field(fields, name)?)
+}
+
+/// A string as JSON.
+#[must_use]
+pub fn quoted(text: &str) -> Json {
+    Json(Value::from(text).to_string())
+}
+
+/// An object of these fields, in this order.
+#[must_use]
+pub fn write_object(fields: &Fields) -> Json {
+    let mut out = Writer::default();
+    for (name, value) in fields {
+        out.field(name, &value.0);
+    }
+    out.finish()
+}
+
+/// An array of these values.
+#[must_use]
+pub fn write_array<'a>(values: impl IntoIterator<Item = &'a Json>) -> Json {
+    let mut out = String::from("[");
+    for value in values {
+        if out.len() > 1 {
+            out.push(',');
+        }
+        out.push_str(&value.0);
+    }
+    out.push(']');
+    Json(out)
+}
+
+/// Writes an object field by field.
+#[derive(Debug, Default)]
+pub struct Writer {
+    out: String,
+}
+
+impl Writer {
+    /// Adds a field whose value is given as JSON text.
+    pub fn field(&mut self, name: &str, value: &str) -> &mut Self {
+        self.out.push(if self.out.is_empty() { '{' } else { ',' });
+        self.out.push_str(&quoted(name).0);
+        self.out.push(':');
+        self.out.push_str(value);
+        self
+    }
+
+    /// Adds a string field.
+    pub fn text(&mut self, name: &str, value: &str) -> &mut Self {
+        self.field(name, &quoted(value).0)
+    }
+
+    /// Adds fields as they are.
+    pub fn fields(&mut self, fields: &Fields) -> &mut Self {
+        for (name, value) in fields {
+            self.field(name, &value.0);
+        }
+        self
+    }
+
+    /// The object.
+    #[must_use]
+    pub fn finish(&self) -> Json {
+        if self.out.is_empty() {
+            return Json("{}".to_owned());
+        }
+        Json(format!("{}}}", self.out))
+    }
+}
+
+/// Whether two texts are the same JSON value. Nesting too deep to read is never equal.
+#[must_use]
+pub fn equal(a: &Json, b: &Json) -> bool {
+    if a == b {
+        return true;
+    }
+    let read = |json: &Json| serde_json::from_str::<Value>(&json.0).ok();
+    matches!((read(a), read(b)), (Some(a), Some(b)) if a == b)
+}
+
+/// How deeply arrays and objects are nested in a JSON text.
+#[must_use]
+pub fn depth(text: &str) -> usize {
+    let (mut now, mut most, mut quoted, mut escaped) = (0_usize, 0, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            _ if quoted => {}
+            b'{' | b'[' => {
+                now = now.saturating_add(1);
+                most = most.max(now);
+            }
+            b'}' | b']' => now = now.saturating_sub(1),
+            _ => {}
+        }
+    }
+    most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_keeps_order_duplicates_and_the_text_of_its_values() {
+        let json = Json(r#"{"b": 1.0, "a": "\u0041", "b" : [1,  2]}"#.into());
+        let fields = object(&json).unwrap();
+        let names: Vec<_> = fields
+            .iter()
+            .map(|(n, v)| (n.as_str(), v.0.as_str()))
+            .collect();
+        assert_eq!(
+            names,
+            [("b", "1.0"), ("a", r#""\u0041""#), ("b", "[1,  2]")]
+        );
+        assert_eq!(field(&fields, "b").unwrap().0, "[1,  2]");
+        assert_eq!(text_field(&fields, "a").unwrap(), "A");
+    }
+
+    #[test]
+    fn deep_nesting_costs_no_stack() {
+        let deep = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
+        assert_eq!(depth(&deep), 200_000);
+        let outer = array(&Json(deep.clone())).unwrap();
+        assert_eq!(outer.len(), 1);
+        assert!(object(&Json(deep.clone())).is_none());
+        assert!(!equal(&Json(deep.clone()), &Json(format!(" {deep}"))));
+    }
+
+    #[test]
+    fn what_is_no_object_is_none() {
+        for text in ["", "null", "3", "\"x\"", "[]", "{", "{}{}", "{\"a\":}"] {
+            assert!(object(&Json(text.into())).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_written_object_reads_back() {
+        let json = Writer::default()
+            .text("a\"b", "\n")
+            .field("c", "[1]")
+            .finish();
+        assert_eq!(json.0, r#"{"a\"b":"\n","c":[1]}"#);
+        assert_eq!(write_object(&object(&json).unwrap()), json);
+        assert_eq!(Writer::default().finish().0, "{}");
+    }
+}

@@ -1,0 +1,398 @@
+//! What the readers of recorded requests share: steps, calls, answers, leftovers.
+
+use super::input::{Damage, Piece};
+use super::json::{self, Writer};
+use super::{Link, Step, Transcript, Usage};
+use crate::log::{Author, Fields, Json, Message, Micros, Role};
+
+/// Builds the steps of one transcript.
+#[derive(Debug)]
+pub(crate) struct Story {
+    transcript: Transcript,
+    messages: usize,
+    place: String,
+}
+
+impl Story {
+    pub(crate) fn new(format: &'static str) -> Self {
+        let transcript = Transcript {
+            format,
+            ..Transcript::default()
+        };
+        Self {
+            transcript,
+            messages: 0,
+            place: String::new(),
+        }
+    }
+
+    /// What follows stands here, as `file:line`.
+    pub(crate) fn at(&mut self, place: &str) {
+        place.clone_into(&mut self.place);
+    }
+
+    pub(crate) fn identify(&mut self, id: Option<String>) {
+        self.transcript.id = id;
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.transcript.steps.is_empty()
+    }
+
+    pub(crate) fn finish(self) -> Transcript {
+        self.transcript
+    }
+
+    pub(crate) fn configured(&mut self, settings: Fields) {
+        if settings.is_empty() {
+            return;
+        }
+        let model = json::text_field(&settings, "model");
+        self.transcript
+            .steps
+            .push(Step::Configured { model, settings });
+    }
+
+    /// Adds the messages of one source message of the history; what a model wrote came from a
+    /// call of its own.
+    pub(crate) fn history(&mut self, messages: Vec<Message>) {
+        if messages
+            .iter()
+            .any(|m| m.author == Author::Model && m.role == Role::Assistant)
+        {
+            self.called(None);
+        }
+        self.messages(messages, None);
+    }
+
+    pub(crate) fn messages(&mut self, messages: Vec<Message>, at: Option<Micros>) {
+        let first = self.messages;
+        for (n, message) in messages.into_iter().enumerate() {
+            let link = if n == 0 {
+                Link::None
+            } else {
+                Link::SameSource(first)
+            };
+            self.transcript
+                .steps
+                .push(Step::Message { message, at, link });
+            self.messages = self.messages.saturating_add(1);
+        }
+    }
+
+    pub(crate) fn called(&mut self, model: Option<String>) {
+        self.transcript.steps.push(Step::Called { model, at: None });
+    }
+
+    pub(crate) fn returned(
+        &mut self,
+        usage: Option<Usage>,
+        failure: Option<String>,
+        rest: Fields,
+        at: Option<Micros>,
+    ) {
+        self.transcript.steps.push(Step::Returned {
+            usage,
+            failure,
+            rest,
+            at,
+        });
+    }
+
+    pub(crate) fn noted(&mut self, what: impl Into<String>, content: Option<Json>, warn: bool) {
+        let (what, place) = (what.into(), self.place.clone());
+        self.transcript.steps.push(Step::Noted {
+            what,
+            place,
+            content,
+            at: None,
+            warn,
+        });
+    }
+
+    /// Notes the fields of a record that are no conversation.
+    pub(crate) fn leftovers(&mut self, fields: &Fields) {
+        if !fields.is_empty() {
+            self.noted("record", Some(json::write_object(fields)), false);
+        }
+    }
+
+    pub(crate) fn damaged(&mut self, place: &str, damage: Damage) {
+        let content = damage.text.as_deref().map(json::quoted);
+        self.at(place);
+        self.noted(damage.reason, content, true);
+    }
+}
+
+/// How a format reads what is its own; everything else is shared.
+pub(crate) trait Records {
+    /// The format's name.
+    const FORMAT: &'static str;
+
+    /// Reads a message into its neutral messages.
+    fn message(&self, json: &Json) -> Option<Vec<Message>>;
+
+    /// Takes what stands before the messages out of a request's fields.
+    fn before(&self, request: &mut Fields) -> Vec<Message>;
+
+    /// Whether an object is an answer of the provider.
+    fn is_response(&self, fields: &Fields) -> bool;
+
+    /// Adds the answer and what came with it.
+    fn answer(&self, story: &mut Story, response: Fields, at: Option<Micros>);
+}
+
+/// Reads pieces into transcripts: one per record, or one of all bare messages that stand together.
+pub(crate) fn read<F: Records>(
+    format: &F,
+    pieces: impl IntoIterator<Item = Piece>,
+) -> Vec<Transcript> {
+    let mut transcripts = Vec::new();
+    let mut story = Story::new(F::FORMAT);
+    let mut bare = false;
+    for Piece { place, value, .. } in pieces {
+        let record = match value {
+            Ok(record) => record,
+            Err(damage) => {
+                story.damaged(&place, damage);
+                continue;
+            }
+        };
+        let fields = json::object(&record);
+        let is_message = fields.as_ref().is_some_and(|f| is_message(format, f));
+        // Notes of damage before the first record belong to the transcript of that record.
+        let only_notes = story.messages == 0 && transcripts.is_empty() && !bare;
+        if !(only_notes || story.is_empty() || (bare && is_message)) {
+            transcripts.push(std::mem::replace(&mut story, Story::new(F::FORMAT)).finish());
+        }
+        bare = is_message;
+        story.at(&place);
+        match fields {
+            Some(_) if is_message => history_message(format, &mut story, &record),
+            Some(fields) => read_record(format, &mut story, fields),
+            None => story.noted("this is no record: not a JSON object", Some(record), true),
+        }
+    }
+    if !story.is_empty() {
+        transcripts.push(story.finish());
+    }
+    transcripts
+}
+
+fn is_message<F: Records>(format: &F, fields: &Fields) -> bool {
+    json::field(fields, "role").is_some()
+        && json::field(fields, "messages").is_none()
+        && !format.is_response(fields)
+}
+
+fn history_message<F: Records>(format: &F, story: &mut Story, message: &Json) {
+    match format.message(message) {
+        Some(messages) => story.history(messages),
+        None => story.noted("a message that is no object", Some(message.clone()), true),
+    }
+}
+
+fn read_record<F: Records>(format: &F, story: &mut Story, mut fields: Fields) {
+    story.identify(record_id(&fields));
+    if let Some(other) = json::text_field(&fields, "format")
+        && other != F::FORMAT
+        && !other.starts_with(F::FORMAT)
+    {
+        let what = format!(
+            "a record of format '{other}', not {}; it was not read",
+            F::FORMAT
+        );
+        return story.noted(what, Some(json::write_object(&fields)), true);
+    }
+    if format.is_response(&fields) {
+        story.called(json::text_field(&fields, "model"));
+        return format.answer(story, fields, None);
+    }
+    if let Some(messages) = json::take_as(&mut fields, "traj", json::array) {
+        messages
+            .iter()
+            .for_each(|m| history_message(format, story, m));
+        return story.leftovers(&fields);
+    }
+    if json::field(&fields, "request")
+        .and_then(json::object)
+        .is_some()
+    {
+        return read_exchange(format, story, fields);
+    }
+    if json::field(&fields, "messages").is_some() {
+        return read_body_record(format, story, fields);
+    }
+    if json::field(&fields, "response").is_some() {
+        return read_exchange(format, story, fields);
+    }
+    let what = format!(
+        "a record without messages, request or response; it was not read as {}",
+        F::FORMAT
+    );
+    story.noted(what, Some(json::write_object(&fields)), true);
+}
+
+fn record_id(fields: &Fields) -> Option<String> {
+    let named = |name| {
+        let value = json::field(fields, name)?;
+        Some(json::string(value).unwrap_or_else(|| value.0.trim().to_owned()))
+    };
+    if json::field(fields, "traj").is_some()
+        && let (Some(task), Some(trial)) = (named("task_id"), named("trial"))
+    {
+        return Some(format!("{task}-{trial}"));
+    }
+    named("id").or_else(|| named("task_id"))
+}
+
+/// A record of request and answer.
+fn read_exchange<F: Records>(format: &F, story: &mut Story, mut record: Fields) {
+    let request = json::take_as(&mut record, "request", json::object).unwrap_or_default();
+    let model = json::text_field(&request, "model");
+    read_body(format, story, request);
+    finish_exchange(format, story, record, model);
+}
+
+/// The fields of a request stand in the record itself. Where an answer or its circumstances stand
+/// beside them, it is a record of a call; else it is a request that may not have been sent yet.
+fn read_body_record<F: Records>(format: &F, story: &mut Story, mut record: Fields) {
+    let Some(kwargs) = json::take_as(&mut record, "kwargs", json::object) else {
+        if json::field(&record, "response").is_none() {
+            return read_body(format, story, record);
+        }
+        let (around, request): (Fields, Fields) = record
+            .into_iter()
+            .partition(|(name, _)| AROUND.contains(&name.as_str()));
+        let model = json::text_field(&request, "model");
+        read_body(format, story, request);
+        return finish_exchange(format, story, around, model);
+    };
+    let mut request: Fields = Vec::new();
+    for name in ["messages", "tools"] {
+        if let Some(value) = json::take(&mut record, name) {
+            request.push((name.to_owned(), value));
+        }
+    }
+    // Parameters repeat the tools.
+    for (name, value) in kwargs {
+        if !json::field(&request, &name).is_some_and(|known| json::equal(known, &value)) {
+            request.push((name, value));
+        }
+    }
+    read_body(format, story, request);
+    finish_exchange(format, story, record, None);
+}
+
+/// Fields of a record that are no fields of a request.
+const AROUND: [&str; 8] = [
+    "id",
+    "source",
+    "vendor",
+    "endpoint",
+    "status",
+    "response",
+    "timestamp",
+    "format",
+];
+
+fn read_body<F: Records>(format: &F, story: &mut Story, mut request: Fields) {
+    let before = format.before(&mut request);
+    let messages = json::take(&mut request, "messages");
+    story.configured(request);
+    for message in before {
+        story.messages(vec![message], None);
+    }
+    match messages.as_ref().map(|m| (m, json::array(m))) {
+        Some((_, Some(list))) => list.iter().for_each(|m| history_message(format, story, m)),
+        Some((other, None)) => {
+            story.noted("'messages' is no array", Some(other.clone()), true);
+        }
+        None => {}
+    }
+}
+
+fn finish_exchange<F: Records>(
+    format: &F,
+    story: &mut Story,
+    mut record: Fields,
+    model: Option<String>,
+) {
+    let response = json::take(&mut record, "response");
+    let status = json::field(&record, "status").and_then(json::integer);
+    let at = json::field(&record, "timestamp").and_then(instant);
+    let answered = response
+        .as_ref()
+        .and_then(json::object)
+        .filter(|f| !f.is_empty());
+    let spoken_by = || answered.as_ref().and_then(|f| json::text_field(f, "model"));
+    story.called(model.or_else(spoken_by));
+    match (answered, response) {
+        (Some(fields), _) if status.is_some_and(|s| s >= 400) || is_failure(format, &fields) => {
+            story.returned(None, Some(failure(&fields, status)), fields, at);
+        }
+        (Some(fields), _) => format.answer(story, fields, at),
+        (None, _) if status.is_some_and(|s| s >= 400) => {
+            story.returned(
+                None,
+                Some(failure(&Fields::new(), status)),
+                Fields::new(),
+                at,
+            );
+        }
+        (None, response) => {
+            story.returned(None, None, Fields::new(), at);
+            let text = response.filter(|r| !json::is_null(r));
+            story.noted("the source left the answer out", text, true);
+        }
+    }
+    record.retain(|(name, _)| name != "id");
+    story.leftovers(&record);
+}
+
+fn is_failure<F: Records>(format: &F, response: &Fields) -> bool {
+    !format.is_response(response)
+        && json::field(response, "error").is_some_and(|e| !json::is_null(e))
+}
+
+fn failure(response: &Fields, status: Option<u64>) -> String {
+    let error = json::field(response, "error");
+    let inner = error
+        .and_then(json::object)
+        .and_then(|e| json::text_field(&e, "message"));
+    let plain = error.and_then(json::string);
+    let words = inner
+        .or(plain)
+        .or_else(|| json::text_field(response, "message"));
+    words.unwrap_or_else(|| match status {
+        Some(status) if response.is_empty() => format!("status {status}"),
+        _ => json::write_object(response).0,
+    })
+}
+
+/// An instant: RFC 3339 text, or seconds since 1970.
+fn instant(json: &Json) -> Option<Micros> {
+    if let Some(text) = json::string(json) {
+        return Micros::parse(&text);
+    }
+    let seconds = json::number(json).filter(|s| s.is_finite() && s.abs() < 1e11)?;
+    // Shifting the decimal point in the text avoids the rounding and the cast of a float.
+    let text = format!("{seconds:.6}").replace('.', "");
+    text.parse().ok().map(Micros)
+}
+
+/// The instant in a response field that counts seconds since 1970.
+pub(crate) fn seconds(response: &Fields, name: &str) -> Option<Micros> {
+    json::field(response, name).and_then(instant)
+}
+
+/// `{role: "assistant", content: …}` of a response that has them at its top.
+pub(crate) fn take_answer(response: &mut Fields) -> Json {
+    let role = json::take(response, "role").unwrap_or_else(|| json::quoted("assistant"));
+    let mut answer = Writer::default();
+    answer.field("role", &role.0);
+    if let Some(content) = json::take(response, "content") {
+        answer.field("content", &content.0);
+    }
+    answer.finish()
+}

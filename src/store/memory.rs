@@ -1,0 +1,274 @@
+//! Logs in memory: for tests, and for what need not outlive the process.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::limits::{self, BLOB_BYTES_MAX, DERIVED_BYTES_MAX, NAME_BYTES_MAX};
+use super::{Batch, Level, Listed, Name, Payload, Store, StoreError};
+use crate::log::{ConversationId, Hash, Head, Seq};
+
+/// A store in memory, gone with its last clone. It accepts and refuses exactly what
+/// [`SledStore`](super::SledStore) does; every level is reached at once, as there is nothing to
+/// survive.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryStore {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    logs: HashMap<ConversationId, Log>,
+    names: BTreeMap<Name, ConversationId>,
+    blobs: BTreeMap<(ConversationId, Hash), Vec<u8>>,
+    derived: HashMap<(ConversationId, String), Vec<u8>>,
+}
+
+#[derive(Debug)]
+struct Log {
+    head: Head,
+    entries: BTreeMap<Seq, Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    bytes: Arc<[u8]>,
+    /// `None`: destroyed.
+    payloads: Vec<Option<Payload>>,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A panic of another thread leaves no half change: every change is one insertion.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn entry(&self, conversation: ConversationId, seq: Seq) -> Option<&Entry> {
+        self.logs.get(&conversation)?.entries.get(&seq)
+    }
+
+    fn payload(&mut self, place: (ConversationId, Seq, u32)) -> Option<&mut Option<Payload>> {
+        let (conversation, seq, index) = place;
+        let entry = self.logs.get_mut(&conversation)?.entries.get_mut(&seq)?;
+        entry.payloads.get_mut(usize::try_from(index).ok()?)
+    }
+}
+
+impl Store for MemoryStore {
+    fn append(&self, batch: Batch, _level: Level) -> Result<(), StoreError> {
+        let (_, newest) = limits::validate(&batch)?;
+        let Batch {
+            conversation,
+            expected,
+            birth,
+            records,
+        } = batch;
+        let mut state = self.state();
+        let head = state.logs.get(&conversation).map(|log| log.head);
+        if head != expected {
+            return Err(StoreError::Stale { head });
+        }
+        if let Some(name) = birth {
+            if let Some(&conversation) = state.names.get(&name) {
+                return Err(StoreError::NameTaken { name, conversation });
+            }
+            state.names.insert(name, conversation);
+        }
+        let empty = || Log {
+            head: newest,
+            entries: BTreeMap::new(),
+        };
+        let log = state.logs.entry(conversation).or_insert_with(empty);
+        log.head = newest;
+        log.entries.extend(records.into_iter().map(|record| {
+            let payloads = record.payloads.into_iter().map(Some).collect();
+            (
+                record.seq,
+                Entry {
+                    bytes: record.entry.into(),
+                    payloads,
+                },
+            )
+        }));
+        Ok(())
+    }
+
+    fn head(&self, conversation: ConversationId) -> Result<Option<Head>, StoreError> {
+        Ok(self.state().logs.get(&conversation).map(|log| log.head))
+    }
+
+    fn durable_head(&self, conversation: ConversationId) -> Result<Option<Head>, StoreError> {
+        self.head(conversation)
+    }
+
+    fn entries(
+        &self,
+        conversation: ConversationId,
+        from: Seq,
+        to: Seq,
+        show: &mut dyn FnMut(Seq, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        let Some(head) = self.head(conversation)? else {
+            return Ok(());
+        };
+        let mut seq = from;
+        while seq <= to.min(head.seq) {
+            // Not locked while it is shown: the caller may use the store.
+            let bytes = self
+                .state()
+                .entry(conversation, seq)
+                .map(|entry| Arc::clone(&entry.bytes));
+            let Some(bytes) = bytes else { break };
+            if show(seq, &bytes).is_break() || seq == seq.next() {
+                break;
+            }
+            seq = seq.next();
+        }
+        Ok(())
+    }
+
+    fn payload(
+        &self,
+        conversation: ConversationId,
+        seq: Seq,
+        index: u32,
+    ) -> Result<Option<Payload>, StoreError> {
+        Ok(self
+            .state()
+            .payload((conversation, seq, index))
+            .and_then(|payload| payload.clone()))
+    }
+
+    fn destroy_payload(
+        &self,
+        conversation: ConversationId,
+        seq: Seq,
+        index: u32,
+        _level: Level,
+    ) -> Result<(), StoreError> {
+        if let Some(payload) = self.state().payload((conversation, seq, index)) {
+            *payload = None;
+        }
+        Ok(())
+    }
+
+    fn list(&self, prefix: &[String]) -> Result<Vec<Listed>, StoreError> {
+        let state = self.state();
+        let inside = state
+            .names
+            .iter()
+            .filter(|(name, _)| name.namespace.starts_with(prefix));
+        Ok(inside
+            .map(|(name, &conversation)| Listed {
+                name: name.clone(),
+                conversation,
+            })
+            .collect())
+    }
+
+    fn find(&self, name: &Name) -> Result<Option<ConversationId>, StoreError> {
+        Ok(self.state().names.get(name).copied())
+    }
+
+    fn put_blob(
+        &self,
+        lineage: ConversationId,
+        address: Hash,
+        bytes: &[u8],
+    ) -> Result<(), StoreError> {
+        limits::within("a blob", bytes.len(), BLOB_BYTES_MAX)?;
+        self.state()
+            .blobs
+            .entry((lineage, address))
+            .or_insert_with(|| bytes.to_vec());
+        Ok(())
+    }
+
+    fn blob(&self, lineage: ConversationId, address: Hash) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.state().blobs.get(&(lineage, address)).cloned())
+    }
+
+    fn sweep_blobs(
+        &self,
+        lineage: ConversationId,
+        keep: &dyn Fn(&Hash) -> bool,
+    ) -> Result<u64, StoreError> {
+        let blobs = &mut self.state().blobs;
+        let mut gone = 0_u64;
+        blobs.retain(|(owner, address), _| {
+            let stays = *owner != lineage || keep(address);
+            gone = gone.saturating_add(u64::from(!stays));
+            stays
+        });
+        Ok(gone)
+    }
+
+    fn put_derived(
+        &self,
+        conversation: ConversationId,
+        name: &str,
+        bytes: &[u8],
+    ) -> Result<(), StoreError> {
+        limits::within("derived data", bytes.len(), DERIVED_BYTES_MAX)?;
+        limits::within("the name of derived data", name.len(), NAME_BYTES_MAX)?;
+        self.state()
+            .derived
+            .insert((conversation, name.to_owned()), bytes.to_vec());
+        Ok(())
+    }
+
+    fn derived(
+        &self,
+        conversation: ConversationId,
+        name: &str,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self
+            .state()
+            .derived
+            .get(&(conversation, name.to_owned()))
+            .cloned())
+    }
+
+    fn sync(&self, _level: Level) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Memory has no framing of its own that could differ from what it frames; what is left to
+    /// compare is each head with its entries, and names with logs.
+    fn check(&self, conversation: Option<ConversationId>) -> Result<Vec<StoreError>, StoreError> {
+        let state = self.state();
+        let asked = |id: &ConversationId| conversation.is_none_or(|only| only == *id);
+        let mut found = Vec::new();
+        let mut report = |conversation, seq, reason: &str| {
+            let (conversation, reason) = (Some(conversation), reason.to_owned());
+            found.push(StoreError::Damaged {
+                conversation,
+                seq,
+                reason,
+            });
+        };
+        for (id, log) in state.logs.iter().filter(|(id, _)| asked(id)) {
+            let last = log.entries.keys().next_back().copied();
+            if last != Some(log.head.seq) {
+                report(*id, last, "the newest entry is not the head");
+            }
+            if !state.names.values().any(|owner| owner == id) {
+                report(*id, Some(Seq(0)), "no name leads to this conversation");
+            }
+        }
+        for id in state.names.values().filter(|id| asked(id)) {
+            if !state.logs.contains_key(id) {
+                report(*id, Some(Seq(0)), "a name leads to no conversation");
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,456 @@
+//! Looks at every value and at how they hang together. Reports all it finds, and goes on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::ContentError;
+use super::at;
+use super::engine::{Engine, Flaw, damaged};
+use super::frame::{self, First, Frame, Place, Span};
+use super::keys;
+use super::writer::{Shared, place, read_span};
+use crate::log::{ConversationId, Seq};
+use crate::store::StoreError;
+
+/// Everything that is wrong with one log, or with the whole store.
+pub(super) fn check(
+    engine: &Engine,
+    shared: &Shared,
+    only: Option<ConversationId>,
+) -> Vec<StoreError> {
+    let mut check = Check {
+        engine,
+        found: Vec::new(),
+    };
+    let owners = match only {
+        Some(conversation) => BTreeSet::from([conversation]),
+        None => check.owners(),
+    };
+    for conversation in owners {
+        // Held for one log at a time, so that appends do not wait for the whole store.
+        let _gate = shared.gate();
+        check.log(conversation);
+    }
+    let _gate = shared.gate();
+    check.names(only);
+    if only.is_none() {
+        check.strays();
+    }
+    check.found
+}
+
+struct Check<'a> {
+    engine: &'a Engine,
+    found: Vec<StoreError>,
+}
+
+impl Check<'_> {
+    fn report(
+        &mut self,
+        conversation: ConversationId,
+        seq: Option<Seq>,
+        reason: impl Into<String>,
+    ) {
+        self.found.push(place(conversation, seq, reason.into()));
+    }
+
+    /// Whoever has a value of any kind.
+    fn owners(&mut self) -> BTreeSet<ConversationId> {
+        let mut owners = BTreeSet::new();
+        for tag in [
+            keys::BLOB,
+            keys::DERIVED,
+            keys::HEAD,
+            keys::LOG,
+            keys::PAYLOAD,
+        ] {
+            let end = keys::after(&[tag]);
+            let mut from = vec![tag];
+            while let Some(key) = self.first_key(&from, &end) {
+                // A key too short to have an owner is a stray; `strays` reports it.
+                from = match keys::owner(&key) {
+                    Some(owner) => {
+                        owners.insert(owner);
+                        keys::after(&keys::owned(tag, owner))
+                    }
+                    None => [&key[..], &[0]].concat(),
+                };
+                if from >= end {
+                    break;
+                }
+            }
+        }
+        owners
+    }
+
+    fn first_key(&mut self, from: &[u8], end: &[u8]) -> Option<Vec<u8>> {
+        let found = self
+            .engine
+            .scan(from, end)
+            .and_then(|mut scan| scan.next().transpose());
+        match found {
+            Ok(found) => found.map(|(key, _)| key.to_vec()),
+            Err(error) => {
+                self.found.push(error);
+                None
+            }
+        }
+    }
+
+    fn log(&mut self, conversation: ConversationId) {
+        let span = read_span(self.engine, conversation);
+        let newest = self.entries(conversation, span.as_ref().ok().and_then(Option::as_ref));
+        match span {
+            Err(StoreError::Damaged { reason, .. }) => self.report(conversation, newest, reason),
+            Err(error) => self.found.push(error),
+            Ok(None) if newest.is_some() => {
+                self.report(conversation, newest, "there are entries and no head record");
+            }
+            Ok(_) => {}
+        }
+        self.payloads(conversation);
+        for (tag, what) in [(keys::BLOB, "a blob"), (keys::DERIVED, "derived data")] {
+            self.contents(
+                &keys::owned(tag, conversation),
+                conversation,
+                |check, _, content| {
+                    if let Err(flaw) = content {
+                        check.report(conversation, None, format!("{what}: {flaw}"));
+                    }
+                },
+            );
+        }
+    }
+
+    /// Counts the entries against the head record. Says which is the newest that is there.
+    fn entries(&mut self, conversation: ConversationId, span: Option<&Span>) -> Option<Seq> {
+        let mut newest: Option<Seq> = None;
+        let first = span.map(|span| span.first);
+        self.contents(
+            &keys::owned(keys::LOG, conversation),
+            conversation,
+            |check, key, content| {
+                let Some(seq) = keys::seq(key) else { return };
+                let due = newest.map_or(first.unwrap_or(seq), Seq::next);
+                check.gap(conversation, due, seq);
+                if span.is_some_and(|span| seq < span.first || seq > span.head.seq) {
+                    check.report(
+                        conversation,
+                        Some(seq),
+                        "the entry lies outside the head record",
+                    );
+                }
+                check.entry(conversation, seq, content);
+                newest = Some(seq);
+            },
+        );
+        if let Some(span) = span {
+            let due = newest.map_or(span.first, Seq::next);
+            self.gap(conversation, due, span.head.seq.next());
+        }
+        newest
+    }
+
+    /// Reports the entries from `due` up to `next` as missing: one finding for the whole gap.
+    fn gap(&mut self, conversation: ConversationId, due: Seq, next: Seq) {
+        let count = next.0.saturating_sub(due.0);
+        if count > 0 {
+            self.report(
+                conversation,
+                Some(due),
+                format!("{count} entries are missing from here"),
+            );
+        }
+    }
+
+    fn entry(&mut self, conversation: ConversationId, seq: Seq, content: Result<&[u8], Flaw>) {
+        let content = match content {
+            Ok(content) => content,
+            Err(flaw) => return self.report(conversation, Some(seq), format!("the entry: {flaw}")),
+        };
+        let Some(frame) = Frame::read(content) else {
+            return self.report(conversation, Some(seq), "the entry's lengths contradict");
+        };
+        for (index, (where_, _)) in (0_u32..).zip(frame.places()) {
+            if where_ != Place::Apart {
+                continue;
+            }
+            match self.engine.value(&keys::payload(conversation, seq, index)) {
+                Ok(Some(_)) => {} // looked into by `payloads`
+                Ok(None) => {
+                    let reason = format!("payload {index} is missing");
+                    self.report(conversation, Some(seq), reason);
+                }
+                Err(error) => self.found.push(error),
+            }
+        }
+    }
+
+    /// Looks into every payload that lies apart, and for those that no entry mentions.
+    fn payloads(&mut self, conversation: ConversationId) {
+        let mut owner: Option<(Seq, Option<Vec<u8>>)> = None;
+        let prefix = keys::owned(keys::PAYLOAD, conversation);
+        self.contents(&prefix, conversation, |check, key, content| {
+            let (Some(seq), Some(index)) = (keys::seq(key), keys::index(key)) else {
+                return;
+            };
+            if owner.as_ref().is_none_or(|(known, _)| *known != seq) {
+                owner = Some((seq, check.content(&keys::entry(conversation, seq))));
+            }
+            let entry = owner.as_ref().and_then(|(_, entry)| entry.as_deref());
+            let row = entry
+                .and_then(Frame::read)
+                .and_then(|frame| frame.payload(index));
+            match (content, row) {
+                (Err(flaw), _) => {
+                    check.report(conversation, Some(seq), format!("payload {index}: {flaw}"));
+                }
+                (Ok(bytes), Some((Place::Apart, size, _))) if bytes.len() == size => {}
+                _ => {
+                    let reason = format!("payload {index} is not what its entry mentions");
+                    check.report(conversation, Some(seq), reason);
+                }
+            }
+        });
+    }
+
+    /// A content whose own damage is reported elsewhere.
+    fn content(&mut self, key: &[u8]) -> Option<Vec<u8>> {
+        match self.engine.content(key) {
+            Ok(content) => content,
+            Err(ContentError::Flawed(_)) => None,
+            Err(ContentError::Store(error)) => {
+                self.found.push(error);
+                None
+            }
+        }
+    }
+
+    /// Visits every content below `prefix`, put together from its values in key order.
+    fn contents(
+        &mut self,
+        prefix: &[u8],
+        conversation: ConversationId,
+        mut visit: impl FnMut(&mut Self, &[u8], Result<&[u8], Flaw>),
+    ) {
+        let scan = match self.engine.scan(prefix, &keys::after(prefix)) {
+            Ok(scan) => scan,
+            Err(error) => return self.found.push(error),
+        };
+        let mut open: Option<Assembly> = None;
+        for found in scan {
+            let (key, value) = match found {
+                Ok(found) => found,
+                Err(error) => {
+                    self.found
+                        .push(at(conversation, None, "", ContentError::Store(error)));
+                    break;
+                }
+            };
+            let Some((base, number)) = keys::content(&key) else {
+                continue;
+            }; // a stray
+            if open.as_ref().is_none_or(|assembly| assembly.base != base) {
+                if let Some(done) = open.take() {
+                    visit(self, &done.base, done.result());
+                }
+                open = Some(Assembly::new(base));
+            }
+            if let Some(assembly) = &mut open {
+                assembly.add(&key, number, &value);
+            }
+        }
+        if let Some(done) = open {
+            visit(self, &done.base, done.result());
+        }
+    }
+
+    /// Every name must lead to a log, and every log must have one name.
+    fn names(&mut self, only: Option<ConversationId>) {
+        let mut named: BTreeMap<ConversationId, u32> = BTreeMap::new();
+        let scan = match self.engine.scan(&[keys::NAME], &keys::after(&[keys::NAME])) {
+            Ok(scan) => scan,
+            Err(error) => return self.found.push(error),
+        };
+        for found in scan {
+            match found {
+                Ok((key, value)) => self.name(&key, &value, only, &mut named),
+                Err(error) => self.found.push(error),
+            }
+        }
+        let heads = match only {
+            Some(conversation) => BTreeSet::from([conversation]),
+            None => self.heads(),
+        };
+        for conversation in heads {
+            let count = named.get(&conversation).copied().unwrap_or(0);
+            if count != 1 && self.has_head(conversation) {
+                let reason = format!("{count} names lead to this conversation, not one");
+                self.report(conversation, Some(Seq(0)), reason);
+            }
+        }
+    }
+
+    fn name(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        only: Option<ConversationId>,
+        named: &mut BTreeMap<ConversationId, u32>,
+    ) {
+        let Some(name) = keys::read_name(key) else {
+            return;
+        }; // a stray
+        // Also of a damaged value: most often it is the checksum or a bit elsewhere that is wrong.
+        let claimed = value
+            .first_chunk::<16>()
+            .map(|bytes| ConversationId(*bytes));
+        let whole = frame::unseal(key, value).is_some_and(|body| body.len() == 16);
+        if only.is_some() && claimed != only {
+            return;
+        }
+        let owner = claimed.filter(|owner| self.has_head(*owner));
+        match owner {
+            Some(owner) if whole => {
+                let count = named.entry(owner).or_default();
+                *count = count.saturating_add(1);
+            }
+            _ => {
+                let wrong = if whole {
+                    "leads to no conversation"
+                } else {
+                    "is damaged"
+                };
+                let reason = format!("the record of the name '{}' {wrong}", name.name);
+                let (conversation, seq) = (owner, Some(Seq(0)));
+                self.found.push(StoreError::Damaged {
+                    conversation,
+                    seq,
+                    reason,
+                });
+            }
+        }
+    }
+
+    fn heads(&mut self) -> BTreeSet<ConversationId> {
+        match self.engine.scan(&[keys::HEAD], &keys::after(&[keys::HEAD])) {
+            // What ends a scan early is reported by `owners`, which reads the same keys.
+            Ok(scan) => scan
+                .flatten()
+                .filter_map(|(key, _)| keys::owner(&key))
+                .collect(),
+            Err(error) => {
+                self.found.push(error);
+                BTreeSet::new()
+            }
+        }
+    }
+
+    fn has_head(&self, conversation: ConversationId) -> bool {
+        matches!(self.engine.value(&keys::head(conversation)), Ok(Some(_)))
+    }
+
+    /// Keys that ctxlog does not write, and the record that every store begins with.
+    fn strays(&mut self) {
+        let scan = match self.engine.scan(&[], &[u8::MAX; 64]) {
+            Ok(scan) => scan,
+            Err(error) => return self.found.push(error),
+        };
+        let mut made = false;
+        for found in scan {
+            let (key, value) = match found {
+                Ok(found) => found,
+                Err(error) => return self.found.push(error),
+            };
+            let known = match key.first() {
+                Some(&keys::HEAD) => key.len() == keys::head(ConversationId([0; 16])).len(),
+                Some(&keys::NAME) => keys::read_name(&key).is_some(),
+                Some(&keys::MADE) => {
+                    made = key.len() == 1 && frame::unseal(&key, &value).is_some();
+                    made
+                }
+                _ => keys::content(&key).is_some(),
+            };
+            if !known {
+                let reason = format!("the value under the key {:02x?} is not ctxlog's", &key[..]);
+                self.found.push(damaged(reason));
+            }
+        }
+        if !made {
+            self.found.push(damaged(
+                "the record that every store begins with is missing".into(),
+            ));
+        }
+    }
+}
+
+/// A content in the making, from values as they come in key order.
+struct Assembly {
+    base: Vec<u8>,
+    bytes: Vec<u8>,
+    /// Length, checksum and number of chunks, where the first value tells them.
+    chunked: Option<(usize, u32, u32)>,
+    next: u32,
+    flaw: Option<Flaw>,
+}
+
+impl Assembly {
+    fn new(base: &[u8]) -> Self {
+        Self {
+            base: base.to_vec(),
+            bytes: Vec::new(),
+            chunked: None,
+            next: 0,
+            flaw: None,
+        }
+    }
+
+    fn add(&mut self, key: &[u8], number: u32, value: &[u8]) {
+        if number != self.next {
+            self.flaw.get_or_insert("a chunk is missing");
+        }
+        self.next = number.saturating_add(1);
+        let body = if number == 0 {
+            self.first(key, value)
+        } else {
+            frame::unseal(key, value)
+        };
+        match body {
+            Some(body) => self.bytes.extend(body),
+            None => _ = self.flaw.get_or_insert("a checksum does not match"),
+        }
+    }
+
+    fn first<'a>(&mut self, key: &[u8], value: &'a [u8]) -> Option<&'a [u8]> {
+        match frame::read_first(key, value)? {
+            First::Whole(content) => Some(content),
+            First::Chunked {
+                start,
+                length,
+                crc,
+                chunks,
+            } => {
+                self.chunked = Some((length, crc, chunks));
+                Some(start)
+            }
+        }
+    }
+
+    fn result(&self) -> Result<&[u8], Flaw> {
+        if let Some(flaw) = self.flaw {
+            return Err(flaw);
+        }
+        let (length, crc, chunks) = match self.chunked {
+            Some(chunked) => chunked,
+            None => (self.bytes.len(), crc32c::crc32c(&self.bytes), 0),
+        };
+        if self.next != chunks.saturating_add(1) {
+            return Err("it has a wrong number of chunks");
+        }
+        let whole = self.bytes.len() == length && crc32c::crc32c(&self.bytes) == crc;
+        if whole {
+            Ok(&self.bytes)
+        } else {
+            Err("its chunks do not fit together")
+        }
+    }
+}

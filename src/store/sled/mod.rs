@@ -1,0 +1,584 @@
+//! Logs in an embedded sled directory.
+//!
+//! sled 0.34 has faults that lose data; each has its remedy here:
+//!
+//! | fault | remedy |
+//! | --- | --- |
+//! | its flush does not reach the disk | the writer syncs `db` through a handle of its own |
+//! | a kill while opening leaves half a snapshot, which the next open fails on | removed before every open |
+//! | an unreadable snapshot | set aside, never deleted; then every value must be checked |
+//! | large values go to files that are never synced | no value exceeds 4096 bytes |
+//! | it panics, or silently drops pages, where its files are damaged | every call is guarded; every value has a checksum; logs are counted against their head records |
+//! | transactions deadlock | not used: one thread writes, one batch per group |
+//! | its default cache is 1 GB | 64 MiB |
+
+mod check;
+mod directory;
+mod engine;
+mod frame;
+mod keys;
+mod writer;
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use self::directory::{Directory, State};
+use self::engine::{ContentError, Engine, OpenFailure, damaged};
+use self::frame::{Change, First, Frame, Place};
+use self::writer::{Claim, Request, Shared, Writer, place};
+use super::limits::{self, BLOB_BYTES_MAX, DERIVED_BYTES_MAX, NAME_BYTES_MAX};
+use super::{Batch, Level, Listed, Name, Payload, Store, StoreError};
+use crate::log::{ConversationId, Hash, Head, Seq};
+
+/// How many requests may wait for the writer before callers wait to hand theirs over.
+const WAITING_MAX: usize = 256;
+const MADE: &[u8] = b"ctxlog 1";
+
+/// A store in a directory of this machine.
+///
+/// The directory holds a marker file `CTXLOG`, a lock file and `sled/` with sled's own files. Only
+/// one process, and in it one handle with its clones, has a store open at a time. Dropping the
+/// last clone brings everything to the disk and closes the store.
+///
+/// Destroying a payload makes it unreadable through every interface. sled may keep its old bytes
+/// in `sled/db` until it reuses their space; to be rid of them at once, write the logs into a new
+/// directory and remove this one.
+///
+/// Where sled's files are damaged, sled panics and the panic is caught: its words then also appear
+/// on stderr, unless the program has a panic hook of its own.
+#[derive(Clone, Debug)]
+pub struct SledStore {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    requests: Option<SyncSender<Request>>,
+    writer: Option<JoinHandle<()>>,
+    shared: Arc<Shared>,
+    engine: Arc<Engine>,
+    /// Held by whoever reads something in order to replace it (payloads, blobs, derived data).
+    rewriting: Mutex<()>,
+    /// Whether sled lost its snapshot and not every value was found whole since.
+    unchecked: AtomicBool,
+    /// Last, so that the lock goes when all else is closed.
+    directory: Directory,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.requests = None;
+        if let Some(writer) = self.writer.take() {
+            let _ = writer.join(); // it panics only by a bug; what it acknowledged is where it said
+        }
+    }
+}
+
+impl SledStore {
+    /// Opens the store at `path`; makes one where there is nothing, or an empty directory.
+    ///
+    /// # Errors
+    /// [`StoreError::Busy`], [`StoreError::NotAStore`], [`StoreError::Newer`]: the directory was
+    /// left untouched. [`StoreError::Damaged`] where sled cannot open its files.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        let path = path.as_ref();
+        directory::inspect(path)?;
+        let directory = Directory::lock(path)?;
+        // Again, since another process may have been here between the look and the lock.
+        let state = directory::inspect(directory.path())?;
+        Self::start(directory, state)
+    }
+
+    /// Opens the store at `path`, which must exist.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; [`StoreError::NotAStore`] where there is none.
+    pub fn open_existing(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        let path = path.as_ref();
+        match directory::inspect(path)? {
+            State::Whole => Self::open(path),
+            State::Absent | State::Unfinished => Err(directory::absent(path)),
+        }
+    }
+
+    /// The store's directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.inner.directory.path()
+    }
+
+    /// The directory of sled's own files. Never copy it while the store is open: the copy may open
+    /// as an empty store.
+    #[must_use]
+    pub fn sled_dir(&self) -> PathBuf {
+        self.inner.directory.sled()
+    }
+
+    fn start(directory: Directory, state: State) -> Result<Self, StoreError> {
+        if state == State::Whole && !directory.sled().join("db").exists() {
+            return Err(damaged(format!(
+                "{} is a ctxlog store, but sled's files in it are gone. Nothing was changed; \
+                 restore them from an export",
+                directory.path().display()
+            )));
+        }
+        let engine = open_engine(&directory)?;
+        establish(&engine, &directory, state)?;
+        let unchecked = directory.unchecked();
+        let (engine, shared) = (Arc::new(engine), Arc::new(Shared::default()));
+        let (requests, queue) = mpsc::sync_channel(WAITING_MAX);
+        let writer = spawn(Writer::new(Arc::clone(&engine), Arc::clone(&shared)), queue)?;
+        let inner = Inner {
+            requests: Some(requests),
+            writer: Some(writer),
+            shared,
+            engine,
+            rewriting: Mutex::new(()),
+            unchecked: AtomicBool::new(unchecked),
+            directory,
+        };
+        let store = Self {
+            inner: Arc::new(inner),
+        };
+        if unchecked {
+            store.check(None)?;
+        }
+        Ok(store)
+    }
+
+    fn engine(&self) -> &Engine {
+        &self.inner.engine
+    }
+
+    /// Has the writer do something, and waits until its level is reached.
+    fn write(
+        &self,
+        claim: Option<Claim>,
+        changes: Vec<Change>,
+        level: Level,
+    ) -> Result<(), StoreError> {
+        if self.inner.unchecked.load(Ordering::Acquire) {
+            return Err(damaged(
+                "sled lost its snapshot and a check found damage, so nothing is written here. \
+                 What can be read is still served; run `ctxlog verify` to see the damage, and \
+                 restore from an export"
+                    .into(),
+            ));
+        }
+        let (reply, outcome) = mpsc::sync_channel(1);
+        let ended = "the writing thread has ended".to_owned();
+        let request = Request {
+            claim,
+            changes,
+            level,
+            reply,
+        };
+        let sent = self
+            .inner
+            .requests
+            .as_ref()
+            .map(|requests| requests.send(request));
+        if !matches!(sent, Some(Ok(()))) {
+            return Err(StoreError::Poisoned { reason: ended });
+        }
+        outcome
+            .recv()
+            .unwrap_or(Err(StoreError::Indeterminate { reason: ended }))
+    }
+
+    fn rewriting(&self) -> MutexGuard<'_, ()> {
+        self.inner
+            .rewriting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The content of an entry's key; `None` where there is no such entry.
+    fn frame(&self, conversation: ConversationId, seq: Seq) -> Result<Option<Vec<u8>>, StoreError> {
+        let found = self.engine().content(&keys::entry(conversation, seq));
+        found.map_err(|error| at(conversation, Some(seq), "the entry", error))
+    }
+
+    /// Removals of all values of the contents whose keys begin with `prefix`.
+    fn removals(&self, prefix: &[u8]) -> Result<Vec<Change>, StoreError> {
+        let scan = self.engine().scan(prefix, &keys::after(prefix))?;
+        scan.map(|found| found.map(|(key, _)| (key.to_vec(), None)))
+            .collect()
+    }
+}
+
+/// Opens sled with the remedies against its broken snapshots.
+fn open_engine(directory: &Directory) -> Result<Engine, StoreError> {
+    directory.remove_half_snapshots()?;
+    let failure = match Engine::open(&directory.sled()) {
+        Ok(engine) => return Ok(engine),
+        Err(OpenFailure::Other(error)) => return Err(error),
+        Err(OpenFailure::Snapshot(_)) => directory.set_snapshots_aside(),
+    };
+    failure?;
+    match Engine::open(&directory.sled()) {
+        Ok(engine) => Ok(engine),
+        Err(OpenFailure::Other(error)) => Err(error),
+        Err(OpenFailure::Snapshot(reason)) => Err(damaged(format!(
+            "sled cannot open {} ({reason}), neither with its snapshot nor without. Nothing in it \
+             was removed; restore it from an export, or run `ctxlog verify --salvage`",
+            directory.sled().display()
+        ))),
+    }
+}
+
+/// Finishes creation, or makes sure that what was created is what was opened.
+fn establish(engine: &Engine, directory: &Directory, state: State) -> Result<(), StoreError> {
+    let key = [keys::MADE];
+    let value = frame::seal(&key, MADE.to_vec());
+    if state == State::Whole {
+        return match engine.value(&key)? {
+            Some(found) if found == value => directory::sync_dir(&directory.sled()),
+            _ => Err(damaged(format!(
+                "sled opened {} without the record that every store begins with: its files were \
+                 replaced or lost. Nothing was changed; restore them from an export, or run \
+                 `ctxlog verify --salvage`",
+                directory.sled().display()
+            ))),
+        };
+    }
+    engine.apply(vec![(key.to_vec(), Some(value))])?;
+    engine.flush()?;
+    engine.sync()?;
+    directory.finish()
+}
+
+fn spawn(writer: Writer, queue: Receiver<Request>) -> Result<JoinHandle<()>, StoreError> {
+    let builder = std::thread::Builder::new().name("ctxlog-writer".into());
+    let spawned = builder.spawn(move || writer.run(&queue));
+    spawned.map_err(|source| StoreError::Io {
+        what: "starting the writer".into(),
+        source,
+    })
+}
+
+/// Places a content's damage.
+fn at(
+    conversation: ConversationId,
+    seq: Option<Seq>,
+    what: &str,
+    error: ContentError,
+) -> StoreError {
+    match error {
+        ContentError::Flawed(flaw) => place(conversation, seq, format!("{what}: {flaw}")),
+        ContentError::Store(StoreError::Damaged {
+            conversation: None,
+            reason,
+            ..
+        }) => place(conversation, seq, reason),
+        ContentError::Store(error) => error,
+    }
+}
+
+impl Store for SledStore {
+    fn append(&self, batch: Batch, level: Level) -> Result<(), StoreError> {
+        let (first, newest) = limits::validate(&batch)?;
+        let Batch {
+            conversation,
+            expected,
+            birth,
+            records,
+        } = batch;
+        let mut changes = Vec::new();
+        for record in &records {
+            frame::write_record(conversation, record, &mut changes);
+        }
+        drop(records);
+        self.write(
+            Some(Claim {
+                conversation,
+                expected,
+                birth,
+                first,
+                newest,
+            }),
+            changes,
+            level,
+        )
+    }
+
+    fn head(&self, conversation: ConversationId) -> Result<Option<Head>, StoreError> {
+        Ok(writer::read_span(self.engine(), conversation)?.map(|span| span.head))
+    }
+
+    fn durable_head(&self, conversation: ConversationId) -> Result<Option<Head>, StoreError> {
+        let behind = self.inner.shared.behind();
+        match behind.get(&conversation) {
+            Some(head) => Ok(*head),
+            None => self.head(conversation),
+        }
+    }
+
+    fn entries(
+        &self,
+        conversation: ConversationId,
+        from: Seq,
+        to: Seq,
+        show: &mut dyn FnMut(Seq, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        let Some(span) = writer::read_span(self.engine(), conversation)? else {
+            return Ok(());
+        };
+        let to = to.min(span.head.seq);
+        if from < span.first || from > to {
+            return Ok(());
+        }
+        let missing = |seq| place(conversation, Some(seq), "the entry is missing".into());
+        let end = keys::after(&keys::entry(conversation, to));
+        let mut next = from;
+        for found in self.engine().scan(&keys::entry(conversation, from), &end)? {
+            let broken = |e| {
+                at(
+                    conversation,
+                    Some(next),
+                    "the entry",
+                    ContentError::Store(e),
+                )
+            };
+            let (key, value) = found.map_err(broken)?;
+            match keys::content(&key) {
+                Some((_, 0)) if keys::seq(&key) == Some(next) => {}
+                Some((_, 1..)) => continue, // read with the first chunk
+                _ => return Err(missing(next)),
+            }
+            if self
+                .show(conversation, next, &key, &value, show)?
+                .is_break()
+            {
+                return Ok(());
+            }
+            next = next.next();
+        }
+        if next <= to {
+            Err(missing(next))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn payload(
+        &self,
+        conversation: ConversationId,
+        seq: Seq,
+        index: u32,
+    ) -> Result<Option<Payload>, StoreError> {
+        let flawed = |flaw| {
+            at(
+                conversation,
+                Some(seq),
+                "the payload",
+                ContentError::Flawed(flaw),
+            )
+        };
+        loop {
+            let Some(content) = self.frame(conversation, seq)? else {
+                return Ok(None);
+            };
+            let frame = Frame::read(&content).ok_or_else(|| flawed("its entry is damaged"))?;
+            let salted = match frame.payload(index) {
+                None | Some((Place::Destroyed, ..)) => return Ok(None),
+                Some((Place::Inline, _, bytes)) => bytes.to_vec(),
+                Some((Place::Apart, size, _)) => {
+                    match self
+                        .engine()
+                        .content(&keys::payload(conversation, seq, index))
+                    {
+                        Ok(Some(bytes)) if bytes.len() == size => bytes,
+                        Err(ContentError::Store(error)) => return Err(error),
+                        // Destroyed while it was read, unless the entry still says it is there.
+                        _ if self.frame(conversation, seq)?.as_ref() != Some(&content) => continue,
+                        _ => return Err(flawed("it is missing or its checksum does not match")),
+                    }
+                }
+            };
+            return frame::read_payload(&salted)
+                .map(Some)
+                .ok_or_else(|| flawed("it is cut short"));
+        }
+    }
+
+    fn destroy_payload(
+        &self,
+        conversation: ConversationId,
+        seq: Seq,
+        index: u32,
+        level: Level,
+    ) -> Result<(), StoreError> {
+        let _rewriting = self.rewriting();
+        let Some(content) = self.frame(conversation, seq)? else {
+            return Ok(());
+        };
+        let reason = || "the entry's lengths contradict each other".to_owned();
+        let frame = Frame::read(&content);
+        let frame = frame.ok_or_else(|| place(conversation, Some(seq), reason()))?;
+        match frame.payload(index) {
+            None => return Ok(()),
+            Some((Place::Destroyed, ..)) => return self.sync(level),
+            Some(_) => {}
+        }
+        let mut changes = self.removals(&keys::payload(conversation, seq, index))?;
+        frame::write_content(
+            &keys::entry(conversation, seq),
+            &frame.without(index),
+            &mut changes,
+        );
+        self.write(None, changes, level)
+    }
+
+    fn list(&self, prefix: &[String]) -> Result<Vec<Listed>, StoreError> {
+        let prefix = keys::namespace(prefix);
+        let mut listed = Vec::new();
+        for found in self.engine().scan(&prefix, &keys::after(&prefix))? {
+            let (key, value) = found?;
+            let name = keys::read_name(&key)
+                .ok_or_else(|| damaged("a name's key is not one that ctxlog writes".into()))?;
+            let owner = frame::unseal(&key, &value)
+                .and_then(keys::array)
+                .map(ConversationId);
+            let broken = || damaged(format!("the record of the name '{}' is damaged", name.name));
+            let conversation = owner.ok_or_else(broken)?;
+            listed.push(Listed { name, conversation });
+        }
+        listed.sort();
+        Ok(listed)
+    }
+
+    fn find(&self, name: &Name) -> Result<Option<ConversationId>, StoreError> {
+        writer::find(self.engine(), &keys::name(name), name)
+    }
+
+    fn put_blob(
+        &self,
+        lineage: ConversationId,
+        address: Hash,
+        bytes: &[u8],
+    ) -> Result<(), StoreError> {
+        limits::within("a blob", bytes.len(), BLOB_BYTES_MAX)?;
+        let _rewriting = self.rewriting();
+        let key = keys::blob(lineage, address);
+        match self.engine().content(&key) {
+            Ok(Some(_)) => return Ok(()),
+            Ok(None) | Err(ContentError::Flawed(_)) => {} // a damaged one is made whole again
+            Err(ContentError::Store(error)) => return Err(error),
+        }
+        let mut changes = Vec::new();
+        frame::write_content(&key, bytes, &mut changes);
+        self.write(None, changes, Level::Buffered)
+    }
+
+    fn blob(&self, lineage: ConversationId, address: Hash) -> Result<Option<Vec<u8>>, StoreError> {
+        let found = self.engine().content(&keys::blob(lineage, address));
+        found.map_err(|error| at(lineage, None, &format!("the blob {address}"), error))
+    }
+
+    fn sweep_blobs(
+        &self,
+        lineage: ConversationId,
+        keep: &dyn Fn(&Hash) -> bool,
+    ) -> Result<u64, StoreError> {
+        let _rewriting = self.rewriting();
+        let prefix = keys::owned(keys::BLOB, lineage);
+        let (mut changes, mut gone) = (Vec::new(), 0_u64);
+        for found in self.engine().scan(&prefix, &keys::after(&prefix))? {
+            let (key, _) = found?;
+            if keys::address(&key).is_some_and(|address| keep(&address)) {
+                continue;
+            }
+            if matches!(keys::content(&key), Some((_, 0))) {
+                gone = gone.saturating_add(1);
+            }
+            changes.push((key.to_vec(), None));
+        }
+        self.write(None, changes, Level::Buffered)?;
+        Ok(gone)
+    }
+
+    fn put_derived(
+        &self,
+        conversation: ConversationId,
+        name: &str,
+        bytes: &[u8],
+    ) -> Result<(), StoreError> {
+        limits::within("derived data", bytes.len(), DERIVED_BYTES_MAX)?;
+        limits::within("the name of derived data", name.len(), NAME_BYTES_MAX)?;
+        let _rewriting = self.rewriting();
+        let key = keys::derived(conversation, name);
+        let mut changes = self.removals(&key)?;
+        frame::write_content(&key, bytes, &mut changes);
+        self.write(None, changes, Level::Buffered)
+    }
+
+    fn derived(
+        &self,
+        conversation: ConversationId,
+        name: &str,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        match self.engine().content(&keys::derived(conversation, name)) {
+            Ok(found) => Ok(found),
+            // It may vanish at any time, and can be made again; `check` still reports it.
+            Err(ContentError::Flawed(_)) => Ok(None),
+            Err(ContentError::Store(error)) => Err(error),
+        }
+    }
+
+    fn sync(&self, level: Level) -> Result<(), StoreError> {
+        self.write(None, Vec::new(), level)
+    }
+
+    fn check(&self, conversation: Option<ConversationId>) -> Result<Vec<StoreError>, StoreError> {
+        let found = check::check(self.engine(), &self.inner.shared, conversation);
+        if conversation.is_none()
+            && found.is_empty()
+            && self.inner.unchecked.load(Ordering::Acquire)
+        {
+            self.inner.directory.checked()?;
+            self.inner.unchecked.store(false, Ordering::Release);
+        }
+        Ok(found)
+    }
+}
+
+impl SledStore {
+    /// Shows one entry, given the first value of its content.
+    fn show(
+        &self,
+        conversation: ConversationId,
+        seq: Seq,
+        key: &[u8],
+        value: &[u8],
+        show: &mut dyn FnMut(Seq, &[u8]) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, StoreError> {
+        let flawed = |flaw| {
+            at(
+                conversation,
+                Some(seq),
+                "the entry",
+                ContentError::Flawed(flaw),
+            )
+        };
+        let whole;
+        let content = match frame::read_first(key, value) {
+            None => return Err(flawed("its checksum does not match")),
+            Some(First::Whole(content)) => content,
+            Some(First::Chunked { .. }) => {
+                let found = self.frame(conversation, seq)?;
+                whole = found.ok_or_else(|| flawed("it is missing"))?;
+                &whole
+            }
+        };
+        let frame = Frame::read(content).ok_or_else(|| flawed("its lengths contradict"))?;
+        Ok(show(seq, frame.entry))
+    }
+}
+
+#[cfg(test)]
+mod tests;
