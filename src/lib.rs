@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs, rustdoc::broken_intra_doc_links)]
 
+pub mod audit;
 pub mod engine;
 pub mod formats;
 pub mod log;

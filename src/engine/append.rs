@@ -57,7 +57,8 @@ impl Conversation {
         self.accepts_head(&state, options.expected)?;
         self.file(&mut state, |stage, work| {
             let meta = self.meta(options, None);
-            let (first, last) = append_split(stage, work, message, options, &meta)?;
+            let (first, last) =
+                append_parts(stage, work, &message, options, &meta, &mut refuse_unbound)?;
             Ok(Ack { first, last, level: self.store().level(), repeated: false })
         })
     }
@@ -325,31 +326,28 @@ fn split(message: Message) -> Vec<Message> {
     vec![results, Message { parts: words, source: None, ..message }]
 }
 
-fn append_split(
+/// Files a message, as several entries where it has to be split; gives the first and the last.
+pub(super) fn append_parts(
     stage: &mut Stage<'_>,
     work: &Work<'_>,
-    message: Message,
+    message: &Message,
     options: &Options,
     meta: &Meta,
+    unbound: OnUnbound<'_>,
 ) -> Result<(Seq, Seq), Error> {
     let mut parts = Vec::new();
-    for part in split(message) {
-        parts.extend(split_by_presence(stage.state, part, stage.next_seq())?);
+    for part in split(message.clone()) {
+        parts.extend(split_by_presence(stage.state, part, stage.next_seq()));
     }
     let entries = u32::try_from(parts.len()).unwrap_or(u32::MAX);
     let mut first: Option<Seq> = None;
     let mut last = stage.next_seq();
     for part in parts {
         let mut meta = meta.clone();
-        meta.key = match first {
-            None => meta.key.map(|k| Key { entries, ..k }),
-            Some(_) => None,
-        };
-        let options = Options {
-            same_source: first.map(MessageId).or(options.same_source),
-            ..options.clone()
-        };
-        last = append_one(stage, work, &part, &options, meta, &mut refuse_unbound)?;
+        meta.key = meta.key.filter(|_| first.is_none()).map(|k| Key { entries, ..k });
+        let same_source = first.map(MessageId).or(options.same_source);
+        let options = Options { same_source, ..options.clone() };
+        last = append_one(stage, work, &part, &options, meta, unbound)?;
         first.get_or_insert(last);
     }
     Ok((first.unwrap_or(last), last))
@@ -357,11 +355,7 @@ fn append_split(
 
 /// Results whose calls are in the window, and late ones whose calls are not, may not share a
 /// message: a message enters whole or not at all.
-fn split_by_presence(
-    state: &Projection,
-    message: Message,
-    seq: Seq,
-) -> Result<Vec<Message>, Error> {
+fn split_by_presence(state: &Projection, message: Message, seq: Seq) -> Vec<Message> {
     let (binding, _) = state.bind(&message, seq);
     let present = |call: &Option<(Seq, u32)>| match call {
         Some((to, _)) => state.message(MessageId(*to)).is_none_or(MessageState::visible),
@@ -369,13 +363,13 @@ fn split_by_presence(
     };
     let here: Vec<bool> = binding.iter().map(present).collect();
     if here.iter().all(|h| *h) || here.iter().all(|h| !*h) {
-        return Ok(vec![message]);
+        return vec![message];
     }
     let pick = |wanted: bool| {
         let parts = message.parts.iter().zip(&here).filter(|(_, h)| **h == wanted);
         Message { parts: parts.map(|(p, _)| p.clone()).collect(), ..message.clone() }
     };
-    Ok(vec![pick(true), pick(false)])
+    vec![pick(true), pick(false)]
 }
 
 /// What to do with result parts that cannot be bound.

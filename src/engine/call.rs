@@ -72,7 +72,7 @@ impl Conversation {
             provenance: options.provenance.unwrap_or(Provenance::Recorded),
         };
         let mut filed = self.file(&mut state, |stage, work| {
-            file_call(stage, work, &draft, &self.meta(options, None))
+            file_call(stage, work, &draft, &self.meta(options, None), None)
         })?;
         filed.window = state.projection.window();
         Ok(filed)
@@ -143,13 +143,14 @@ fn repeated_call(state: &State, options: &Options) -> Result<Option<Call>, Error
 }
 
 /// Closes open calls, lets every strategy visit, files the call.
+/// A key in `meta` goes on the first entry filed; `call_key` goes on the call itself.
 pub(super) fn file_call(
     stage: &mut Stage<'_>,
     work: &Work<'_>,
     draft: &Draft,
     meta: &Meta,
+    call_key: Option<Key>,
 ) -> Result<Call, Error> {
-    let first = stage.next_seq();
     let key = meta.key.clone();
     let meta = Meta { key: None, ..meta.clone() };
     // The key goes on the request's first entry, which is only known once all are drafted: count
@@ -169,9 +170,8 @@ pub(super) fn file_call(
         body: None,
     };
     let iteration = stage.iteration();
-    let meta = Meta { key: keys.next(), provenance: draft.provenance, ..meta };
+    let meta = Meta { key: call_key.or(keys.next()), provenance: draft.provenance, ..meta };
     let id = stage.file(Body::Called(called), meta)?;
-    debug_assert!(first <= id);
     let window = Window { at: Some(id), items: Vec::new(), digest: stage.state.digest() };
     Ok(Call { id, iteration, window, visits, closed, repeated: false })
 }

@@ -159,7 +159,7 @@ impl Conversation {
         let found = self.with_projection(|p| p.settings_at(n).cloned())?;
         let Some((seq, settings)) = found else { return Ok(Default::default()) };
         let fields = match self.text(seq, 0)? {
-            Some(json) => crate::formats::json::fields(&json).unwrap_or_default(),
+            Some(json) => crate::formats::json::object(&json).unwrap_or_default(),
             None => Fields::new(),
         };
         Ok((settings.format, settings.model, fields))

@@ -247,6 +247,11 @@ impl Store {
         Ok(self.share(id, name, state))
     }
 
+    /// Drops what is held in memory of a log whose entries came from elsewhere.
+    pub(super) fn forget(&self, id: ConversationId) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+    }
+
     /// Shows the decoded entries `from..=to` of a log, in order.
     ///
     /// # Errors
@@ -276,7 +281,7 @@ impl Store {
 
 /// `tenant:name` would be ambiguous with names that hold colons, so a plain name lives under the
 /// default tenant; typed namespaces come with identity.
-fn full_name(name: &str) -> Name {
+pub(super) fn full_name(name: &str) -> Name {
     Name { namespace: vec![TENANT.to_owned()], name: name.to_owned() }
 }
 

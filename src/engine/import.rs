@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::formats::{Link, Step, Transcript};
 use crate::log::{
-    Author, Block, BlockBody, Body, By, Change, Configured, Door, EditAction, Edited, Fields, Head,
+    Block, BlockBody, Body, By, Change, Configured, Door, EditAction, Edited, Fields, Head,
     Json, Key, Left, LeftReason, Message, MessageId, Micros, Noted, OpenCalls, Part, PartBody,
-    Provenance, RequestReason, Role, Seq, Settings, StandIn, StandInKind, payload,
+    Provenance, RequestReason, Seq, Settings, StandIn, StandInKind, payload,
 };
 use crate::strategy::Strategy;
-use crate::window::{BindError, Projection};
+use crate::window::BindError;
 use std::sync::Arc;
 
 use super::append::{self, Options, file_returned, overhead, returned_words, store_content};
@@ -227,7 +227,8 @@ impl<'a> Import<'a> {
             Step::Returned { usage, failure, rest, at } => {
                 let meta = self.meta(n, *at, self.provenance());
                 let Some(call) = stage.state.sent().last().map(|s| s.fact.seq) else {
-                    return self.lost(stage, n, "a return before any call").map(Written::other);
+                    let what = "a return before any call";
+                    return self.lost(stage, n, what).map(Written::other);
                 };
                 let rest = object(rest);
                 file_returned(stage, call, *usage, failure.as_deref(), rest.as_ref(), meta)?
@@ -262,7 +263,7 @@ impl<'a> Import<'a> {
         settings: &Fields,
         meta: Meta,
     ) -> Result<Seq, Error> {
-        let text = crate::formats::json::object(settings);
+        let text = crate::formats::json::write_object(settings);
         let content = stage.content(payload::encode_text(&text.0))?;
         let settings = Settings {
             model: model.map(str::to_owned),
@@ -317,7 +318,7 @@ impl<'a> Import<'a> {
     ) -> Result<Seq, Error> {
         if self.simulated {
             let encoded = serde_json::Value::from(summary.words());
-            let rest = crate::formats::json::object(rest);
+            let rest = crate::formats::json::write_object(rest);
             let text = Json(format!("{{\"summary\":{encoded},\"rest\":{}}}", rest.0));
             return note(stage, "compacted", "", false, Some(&text), meta);
         }
@@ -459,7 +460,7 @@ impl<'a> Import<'a> {
                 self.same_message(state, summary, first, 1)?
             }
             Step::Configured { settings, .. } => {
-                self.same_text(first, Some(crate::formats::json::object(settings)))?
+                self.same_text(first, Some(crate::formats::json::write_object(settings)))?
             }
             Step::Returned { failure, rest, .. } => {
                 let words = returned_words(failure.as_deref(), object(rest).as_ref());
@@ -528,7 +529,7 @@ fn key(step: usize) -> String {
 }
 
 fn object(fields: &Fields) -> Option<Json> {
-    (!fields.is_empty()).then(|| crate::formats::json::object(fields))
+    (!fields.is_empty()).then(|| crate::formats::json::write_object(fields))
 }
 
 /// Whether the parts of split messages are those of the whole, in any order between the splits.
@@ -549,7 +550,3 @@ fn note(
     let noted = Noted { what: what.to_owned(), place: place.to_owned(), warn, content };
     stage.file(Body::Noted(noted), meta)
 }
-
-/// Only for the doc of roles: results of a source keep the role their format gave them.
-#[cfg(test)]
-const _: fn(&Projection) -> (Role, Author) = |_| (Role::Tool, Author::Tool);

@@ -3,6 +3,7 @@
 //! The engine is synchronous, `Send + Sync`; from an async runtime call it through
 //! `spawn_blocking` (or a thread of its own): an append whose future is dropped is whole or absent.
 
+mod adopt;
 mod append;
 mod call;
 mod content;
@@ -13,10 +14,11 @@ mod error;
 mod import;
 mod stage;
 
+pub use adopt::Adopted;
 pub use append::Options;
 pub use call::Call;
-pub use content::{Content, LoadedWindow};
+pub use content::{Content, LoadedItem, LoadedWindow};
 pub use conversation::{Ack, Conversation, Store};
 pub use environment::{Environment, Seeded, System};
 pub use error::{Error, Refusal};
-pub use import::{ImportError, Imported};
+pub use import::{Imported, Warning};

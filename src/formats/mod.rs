@@ -11,6 +11,7 @@ pub mod lint;
 pub mod openai_chat;
 mod record;
 
+pub use crate::log::Usage;
 use crate::log::{Fields, Json, Message, Micros, Seq};
 
 /// The name of a field that readers add where a source has several spellings of one thing, so
@@ -48,19 +49,6 @@ pub enum Link {
     Continues(usize),
     /// The words that stood after results in one source message.
     SameSource(usize),
-}
-
-/// Token usage of one call, as the provider gave it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Usage {
-    /// Input tokens that were neither read from nor written to a cache.
-    pub input: Option<u64>,
-    /// Output tokens.
-    pub output: Option<u64>,
-    /// Input tokens read from a cache.
-    pub cache_read: Option<u64>,
-    /// Input tokens written to a cache.
-    pub cache_write: Option<u64>,
 }
 
 /// One thing that happened in a transcript.

@@ -17,6 +17,8 @@ pub use self::limits::{
 pub use self::memory::MemoryStore;
 pub use self::sled::SledStore;
 
+pub use self::Store as Backend;
+
 use crate::log::{ConversationId, Hash, Head, Seq};
 
 /// How much an acknowledgement promises.

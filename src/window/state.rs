@@ -393,6 +393,22 @@ impl Projection {
         self.open_calls.unwrap_or(OpenCalls::Close)
     }
 
+    /// The messages of the window that are not system envelope.
+    pub fn outside_envelope(&self) -> impl Iterator<Item = MessageId> {
+        let messages = self.items.iter().filter_map(|i| self.messages.get(i.index));
+        messages.filter(|m| !self.in_envelope(m)).map(|m| m.id)
+    }
+
+    /// The result part (message, part) of the newest answered client call with this id.
+    #[must_use]
+    pub fn result_of_label(&self, id: &str) -> Option<(Seq, u32)> {
+        let call = self.closed.get(&Label::new(false, Some(id), None))?;
+        let (result, _) = self.calls.get(call)?.result?;
+        let parts = &self.message(MessageId(result))?.forms.first()?.skeleton.parts;
+        let at = parts.iter().position(|p| p.answers == Some(*call))?;
+        Some((result, u32::try_from(at).ok()?))
+    }
+
     /// Calls without a final result, in order.
     pub fn open_calls(&self) -> impl Iterator<Item = ((Seq, u32), &CallInfo)> {
         self.open_parts.iter().filter_map(|key| Some((*key, self.calls.get(key)?)))

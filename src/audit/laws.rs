@@ -1,0 +1,154 @@
+//! The laws that a log alone can show, checked while it is folded.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::log::{Body, Change, Entry, MessageId, Provenance, Seq, VisitOutcome, Visited};
+use crate::window::{MessageState, Projection};
+
+/// The laws checked, in the order shown.
+pub const LAWS: &[&str] = &[
+    "closure",
+    "conservation",
+    "envelope-and-request",
+    "accounting",
+    "lifetimes",
+    "order",
+];
+
+/// For each law the first entry that breaks it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Laws {
+    broken: BTreeMap<&'static str, Seq>,
+    /// Entries by a source that took envelope or request: no law of ours.
+    pub inferred_exceptions: u64,
+}
+
+impl Laws {
+    /// The entry that first breaks a law.
+    #[must_use]
+    pub fn broken_at(&self, law: &str) -> Option<Seq> {
+        self.broken.get(law).copied()
+    }
+
+    /// Whether all hold.
+    #[must_use]
+    pub fn hold(&self) -> bool {
+        self.broken.is_empty()
+    }
+
+    fn breaks(&mut self, law: &'static str, at: Seq) {
+        self.broken.entry(law).or_insert(at);
+    }
+
+    /// Looks at a fold before an entry is applied.
+    pub fn before(&mut self, state: &Projection, entry: &Entry) {
+        let Some(change) = entry.body.change() else { return };
+        let leaving: BTreeSet<MessageId> = change
+            .left
+            .iter()
+            .map(|l| &l.messages)
+            .chain(change.stand_ins.iter().map(|s| &s.sources))
+            .flat_map(|ranges| state.ids_in(ranges))
+            .collect();
+        let holds = leaving.iter().filter_map(|id| state.message(*id)).any(|m| {
+            m.visible() && (state.in_envelope(m) || state.in_request(m))
+        });
+        if !holds {
+            return;
+        }
+        if entry.provenance == Provenance::Inferred {
+            self.inferred_exceptions = self.inferred_exceptions.saturating_add(1);
+        } else if matches!(entry.body, Body::Visited(_)) {
+            self.breaks("envelope-and-request", entry.seq);
+        }
+    }
+
+    /// Looks at a fold after an entry was applied.
+    pub fn after(&mut self, state: &Projection, entry: &Entry) {
+        match &entry.body {
+            Body::Visited(visited) => {
+                self.closure(state, entry.seq, &visited.change);
+                self.accounting(state, entry.seq, visited);
+            }
+            Body::Edited(edited) => self.closure(state, entry.seq, &edited.change),
+            Body::Appended(a) => {
+                let id = MessageId(entry.seq);
+                let edges = a.skeleton.parts.iter().filter_map(|p| p.answers).map(|(s, _)| s);
+                // A message may only hang on earlier ones (a native result on its own message).
+                if edges.chain(a.continues).chain(a.same_source).any(|s| s > entry.seq) {
+                    self.breaks("order", entry.seq);
+                }
+                self.group_closed(state, id, entry.seq);
+            }
+            _ => {}
+        }
+    }
+
+    /// Looks at the whole log's fold.
+    pub fn at_end(&mut self, state: &Projection) {
+        for message in state.messages() {
+            if state.conservation(message.id).is_none()
+                || (!message.visible() && message.absent.is_none())
+            {
+                self.breaks("conservation", message.id.seq());
+            }
+            if !lives_in_order(message) {
+                self.breaks("lifetimes", message.id.seq());
+            }
+        }
+    }
+
+    /// Only groups that a change names can have been cut by it.
+    fn closure(&mut self, state: &Projection, at: Seq, change: &Change) {
+        let left = change.left.iter().map(|l| &l.messages);
+        let covered = change.stand_ins.iter().map(|s| &s.sources);
+        for ranges in left.chain(covered).chain([&change.entered]) {
+            for id in state.ids_in(ranges) {
+                self.group_closed(state, id, at);
+            }
+        }
+    }
+
+    /// For every group the window holds all of it or none; superseded results aside.
+    fn group_closed(&mut self, state: &Projection, id: MessageId, at: Seq) {
+        let members = state.group_of(id);
+        let members = members.iter().filter_map(|m| state.message(*m));
+        let counted: Vec<&MessageState> = members.filter(|m| !superseded(m)).collect();
+        let visible = counted.iter().filter(|m| m.visible()).count();
+        if visible != 0 && visible != counted.len() {
+            self.breaks("closure", at);
+        }
+    }
+
+    /// A visit that fell short refused everything that is left; one that is done met its target.
+    fn accounting(&mut self, state: &Projection, at: Seq, visited: &Visited) {
+        if visited.outcome != VisitOutcome::Short {
+            if visited.outcome == VisitOutcome::Done && visited.after.amount > visited.target {
+                self.breaks("accounting", at);
+            }
+            return;
+        }
+        let Some(strategy) = state.strategy_named(&visited.strategy) else { return };
+        let refused: BTreeSet<MessageId> = state.standing(strategy).map(|m| m.id).collect();
+        if state.window().items.iter().any(|i| !refused.contains(&i.id)) {
+            self.breaks("accounting", at);
+        }
+    }
+}
+
+fn superseded(message: &MessageState) -> bool {
+    let reason = message.absent.as_ref().map(|a| a.reason);
+    !message.visible() && reason == Some(crate::log::LeftReason::Superseded)
+}
+
+/// Counted lifetimes are never negative: stays begin after the one before ended.
+fn lives_in_order(message: &MessageState) -> bool {
+    let mut from = message.logged.seq;
+    message.lives.iter().all(|life| {
+        let ordered = life.entered.seq >= from;
+        let end = life.left.as_ref().map_or(life.entered, |l| l.by);
+        let forward = end.seq >= life.entered.seq && end.iteration >= life.entered.iteration;
+        from = end.seq;
+        ordered && forward
+    })
+}

@@ -1,0 +1,15 @@
+//! Questions about a log. Answers are values that serialise to the JSON that tools rely on.
+
+mod export;
+mod laws;
+mod status;
+mod verify;
+mod why;
+
+pub use export::{
+    ENTRY_SCHEMA, ExportError, entry_json, export, import_lines, neutral_json, outcome, readable,
+};
+pub use laws::{LAWS, Laws};
+pub use status::{Category, Status, status};
+pub use verify::{Payloads, Verified, Windows, verify};
+pub use why::{Moment, Refusals, Seen, Stay, StayEnd, Why, why};
