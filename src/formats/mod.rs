@@ -5,11 +5,18 @@
 //! Steps are prefix-stable: a transcript that grew begins with the steps it had before.
 
 pub mod anthropic;
+mod detect;
 pub mod input;
 pub mod json;
 pub mod lint;
+mod media;
 pub mod openai_chat;
 mod record;
+mod render;
+mod wire;
+
+pub use detect::{Format, detect};
+pub use render::{DEFAULT_MAX_TOKENS, Rendered, render};
 
 pub use crate::log::Usage;
 use crate::log::{Fields, Json, Message, Micros, Seq};

@@ -2,9 +2,12 @@
 
 mod message;
 mod read;
+mod repair;
+mod write;
 
 pub use message::{IN_SYSTEM_FIELD, read_message, read_system, write_message, write_part};
 pub use read::{read, usage};
+pub(crate) use write::write_messages;
 
 /// The format's name.
 pub const FORMAT: &str = "anthropic";

@@ -176,7 +176,7 @@ fn assistant(turn: &Turn<'_>, later: &[Turn<'_>], problems: &mut Vec<Problem>) {
         }
     }
     let mut seen = BTreeSet::new();
-    for id in ids.into_iter().chain(turn.ids("server_tool_use", "id")) {
+    for id in ids {
         if id.is_empty() || !seen.insert(id) {
             broken(
                 "A8",

@@ -1,0 +1,532 @@
+//! Makes the hard rules of Anthropic Messages hold. Most bind turns: consecutive messages of one
+//! role count as one.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::Range;
+
+use crate::formats::openai_chat::opener;
+use crate::formats::wire::{
+    Key, Repairs, Slot, Wire, name_calls, placeholder, unique_ids, winners,
+};
+use crate::log::{BlockBody, PartBody, Role, Shape};
+
+/// Which side of the conversation a wire message counts to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Side {
+    Model,
+    User,
+    System,
+}
+
+fn side(wire: &Wire<'_>) -> Side {
+    match wire.role {
+        Role::Assistant => Side::Model,
+        Role::System | Role::Developer => Side::System,
+        _ => Side::User,
+    }
+}
+
+/// The turns of wire messages.
+fn turns(wires: &[Wire<'_>]) -> Vec<(Side, Range<usize>)> {
+    let mut turns: Vec<(Side, Range<usize>)> = Vec::new();
+    for (n, wire) in wires.iter().enumerate() {
+        let end = n.saturating_add(1);
+        match turns.last_mut() {
+            Some((last, range)) if *last == side(wire) => range.end = end,
+            _ => turns.push((side(wire), n..end)),
+        }
+    }
+    turns
+}
+
+/// What must go before anything else is looked at: unknown roles, unreadable blocks, results
+/// without calls, blank text, empty messages.
+pub(super) fn clean(wires: &mut Vec<Wire<'_>>, repairs: &mut Repairs) {
+    wires.retain(|wire| {
+        let known = !matches!(wire.role, Role::Other(_));
+        if let Role::Other(name) = &wire.role {
+            repairs.add(
+                "A1",
+                wire.seq,
+                format!("left out a message of unknown role '{name}'"),
+            );
+        }
+        known
+    });
+    wires.iter_mut().for_each(|wire| unreadable(wire, repairs));
+    orphans(wires, repairs);
+    wires.iter_mut().for_each(|wire| blank_text(wire, repairs));
+    let spare = spare(wires);
+    let mut n = 0_usize;
+    wires.retain(|wire| {
+        let keep = Some(n) == spare || !is_empty(wire);
+        n = n.saturating_add(1);
+        if !keep {
+            repairs.add("A9", wire.seq, "left out an empty message");
+        }
+        keep
+    });
+}
+
+fn is_empty(wire: &Wire<'_>) -> bool {
+    let system_text = side(wire) == Side::System && wire.shape == Shape::Text;
+    wire.slots.iter().all(|slot| {
+        matches!(&slot.part.body, PartBody::Block(BlockBody::Text(t)) if blank(t)) && !system_text
+    })
+}
+
+/// The last message may be an assistant's empty one.
+fn spare(wires: &[Wire<'_>]) -> Option<usize> {
+    let (last, before) = wires.split_last()?;
+    let alone = before.last().is_none_or(|w| w.role != Role::Assistant);
+    let empty = match (last.shape, last.slots.as_slice()) {
+        (Shape::List, []) => true,
+        (Shape::Text, [slot]) => {
+            matches!(&slot.part.body, PartBody::Block(BlockBody::Text(t)) if t.is_empty())
+        }
+        _ => false,
+    };
+    (alone && empty && last.role == Role::Assistant).then_some(before.len())
+}
+
+fn blank(text: &str) -> bool {
+    text.chars().all(char::is_whitespace)
+}
+
+/// Blocks that have the type of a text, call or result and not its fields; calls no model made.
+fn unreadable(wire: &mut Wire<'_>, repairs: &mut Repairs) {
+    let seq = wire.seq;
+    for name in ["content", "role"] {
+        if wire.strip(name) {
+            repairs.add(
+                "A9",
+                seq,
+                format!("left out a '{name}' that the provider cannot read"),
+            );
+        }
+    }
+    let model = wire.role == Role::Assistant;
+    let gone = wire.retain(|slot| match &slot.part.body {
+        PartBody::Block(BlockBody::Opaque(kind, _)) => !is_part_type(kind),
+        PartBody::Call { .. }
+        | PartBody::Result {
+            native: Some(_), ..
+        } => model,
+        _ => true,
+    });
+    if gone > 0 {
+        repairs.add(
+            "A4",
+            seq,
+            format!("left out {gone} blocks that the provider cannot read"),
+        );
+    }
+}
+
+fn is_part_type(kind: &str) -> bool {
+    [
+        "",
+        "text",
+        "tool_use",
+        "server_tool_use",
+        "mcp_tool_use",
+        "thinking",
+        "redacted_thinking",
+    ]
+    .contains(&kind)
+        || kind.ends_with("tool_result")
+}
+
+/// A5: results whose call the window does not hold.
+fn orphans(wires: &mut [Wire<'_>], repairs: &mut Repairs) {
+    let calls: HashSet<Key> = wires
+        .iter()
+        .flat_map(|w| &w.slots)
+        .filter(|s| s.is_client_call())
+        .map(|s| s.key)
+        .collect();
+    for wire in wires {
+        let held = |slot: &Slot<'_>| slot.answers.is_some_and(|call| calls.contains(&call));
+        let gone = wire.retain(|slot| !slot.is_client_result() || held(slot));
+        if gone > 0 {
+            let what = format!("left out {gone} results whose calls the window does not hold");
+            repairs.add("A5", wire.seq, what);
+        }
+    }
+}
+
+/// A9: blank text blocks, also inside results.
+fn blank_text(wire: &mut Wire<'_>, repairs: &mut Repairs) {
+    let mut gone = 0_usize;
+    if wire.shape == Shape::List || wire.slots.len() > 1 {
+        gone = wire.retain(|slot| match &slot.part.body {
+            PartBody::Block(BlockBody::Text(text)) => !blank(text),
+            _ => true,
+        });
+    }
+    for slot in &mut wire.slots {
+        let PartBody::Result {
+            content,
+            shape: Shape::List,
+            native: None,
+            ..
+        } = &slot.part.body
+        else {
+            continue;
+        };
+        let is_blank = |body: &BlockBody| match body {
+            BlockBody::Text(text) => blank(text),
+            BlockBody::Opaque(kind, _) => is_part_type(kind),
+            BlockBody::Media(..) => false,
+        };
+        if !content.iter().any(|b| is_blank(&b.body)) {
+            continue;
+        }
+        gone = gone.saturating_add(1);
+        if let PartBody::Result { content, shape, .. } = &mut slot.part.to_mut().body {
+            content.retain(|b| !is_blank(&b.body));
+            if content.is_empty() {
+                *shape = Shape::Text;
+            }
+        }
+    }
+    if gone > 0 {
+        wire.touch();
+        repairs.add("A9", wire.seq, "left out blank text");
+    }
+}
+
+/// Everything that depends on turns.
+pub(super) fn repair<'a>(mut wires: Vec<Wire<'a>>, repairs: &mut Repairs) -> Vec<Wire<'a>> {
+    native_pairs(&mut wires, repairs);
+    calls_last(&mut wires, repairs);
+    trailing_thinking(&mut wires, repairs);
+    let mut wires = pair(wires, repairs);
+    let mut ids = HashMap::new();
+    for (_, range) in turns(&wires)
+        .into_iter()
+        .filter(|(side, _)| *side == Side::Model)
+    {
+        let turn = wires.get_mut(range).into_iter().flatten();
+        unique_ids(turn, &mut ids, "A8", |_| false, repairs);
+    }
+    name_calls(&mut wires, &ids, "A5", repairs);
+    if wires.is_empty() {
+        wires.push(opener("A2", repairs));
+    }
+    wires
+}
+
+/// A15: calls the provider ran and their results belong in one turn.
+fn native_pairs(wires: &mut Vec<Wire<'_>>, repairs: &mut Repairs) {
+    let turns = turns(wires);
+    for (n, (_, range)) in turns
+        .iter()
+        .enumerate()
+        .filter(|(_, (s, _))| *s == Side::Model)
+    {
+        let later = turns.iter().skip(n.saturating_add(1));
+        let running = later.clone().all(|(side, range)| {
+            let held = wires.get(range.clone()).unwrap_or_default();
+            let mut slots = held.iter().flat_map(|w| &w.slots);
+            *side == Side::User && slots.all(Slot::is_client_result)
+        });
+        let paired = paired(wires.get(range.clone()).unwrap_or_default());
+        for wire in wires.get_mut(range.clone()).into_iter().flatten() {
+            let gone = wire.retain(|slot| match &slot.part.body {
+                PartBody::Call {
+                    native: Some(_), ..
+                } => running || paired.contains(&slot.key),
+                PartBody::Result {
+                    native: Some(_), ..
+                } => paired.contains(&slot.key),
+                _ => true,
+            });
+            if gone > 0 {
+                let what = format!("left out {gone} unpaired blocks of a tool the provider ran");
+                repairs.add("A15", wire.seq, what);
+            }
+        }
+    }
+    wires.retain(|w| !w.is_emptied());
+}
+
+/// Native calls and results of one turn that belong together; both carry the provider's own id.
+fn paired(turn: &[Wire<'_>]) -> BTreeSet<Key> {
+    let mut open: HashMap<&str, Key> = HashMap::new();
+    let mut paired = BTreeSet::new();
+    for slot in turn.iter().flat_map(|w| &w.slots) {
+        match &slot.part.body {
+            PartBody::Call {
+                id,
+                native: Some(_),
+                ..
+            } => {
+                open.insert(id.as_deref().unwrap_or_default(), slot.key);
+            }
+            PartBody::Result {
+                call,
+                native: Some(_),
+                ..
+            } => {
+                if let Some(call) = open.remove(call.as_deref().unwrap_or_default()) {
+                    paired.extend([call, slot.key]);
+                }
+            }
+            _ => {}
+        }
+    }
+    paired
+}
+
+/// A14: within a turn, nothing but calls follows the first call.
+fn calls_last(wires: &mut Vec<Wire<'_>>, repairs: &mut Repairs) {
+    for (_, range) in turns(wires)
+        .into_iter()
+        .filter(|(side, _)| *side == Side::Model)
+    {
+        let Some(turn) = wires.get_mut(range) else {
+            continue;
+        };
+        let slots = || {
+            turn.iter()
+                .flat_map(|w| &w.slots)
+                .filter(|s| !s.is_client_result())
+        };
+        let first_call = slots().position(Slot::is_client_call);
+        let last_other = slots()
+            .collect::<Vec<_>>()
+            .iter()
+            .rposition(|s| !s.is_client_call());
+        if first_call.is_none_or(|call| last_other.is_none_or(|other| other < call)) {
+            continue;
+        }
+        let mut calls = Vec::new();
+        for wire in turn.iter_mut() {
+            let (moved, kept) = std::mem::take(&mut wire.slots)
+                .into_iter()
+                .partition::<Vec<_>, _>(Slot::is_client_call);
+            calls.extend(moved);
+            wire.slots = kept;
+            wire.shape = Shape::List;
+            wire.touch();
+        }
+        if let Some(last) = turn.last_mut() {
+            last.slots.extend(calls);
+            repairs.add(
+                "A14",
+                last.seq,
+                "moved the calls of a turn behind its other content",
+            );
+        }
+    }
+    wires.retain(|w| !w.is_emptied());
+}
+
+/// A13: a turn does not end with thinking.
+fn trailing_thinking(wires: &mut Vec<Wire<'_>>, repairs: &mut Repairs) {
+    for (_, range) in turns(wires)
+        .into_iter()
+        .filter(|(side, _)| *side == Side::Model)
+    {
+        for wire in wires.get_mut(range).into_iter().flatten().rev() {
+            let is_thinking = |s: &Slot<'_>| matches!(s.part.body, PartBody::Reasoning { .. });
+            let mut gone = false;
+            while wire.slots.last().is_some_and(is_thinking) {
+                wire.slots.pop();
+                gone = true;
+            }
+            if gone {
+                wire.touch();
+                repairs.add("A13", wire.seq, "left out thinking at the end of a turn");
+            }
+            if !wire.slots.is_empty() {
+                break;
+            }
+        }
+    }
+    wires.retain(|w| !w.is_emptied());
+}
+
+/// A turn's wire messages, with the calls the user turn must answer first.
+struct Turn<'a> {
+    side: Side,
+    wires: Vec<Wire<'a>>,
+    /// The client calls of this turn.
+    calls: Vec<Key>,
+    /// The calls of the turn before.
+    due: Vec<Key>,
+}
+
+/// A result taken from where it stood.
+struct Taken<'a> {
+    slot: Slot<'a>,
+    order: usize,
+    turn: usize,
+    first: bool,
+}
+
+/// A4 to A7: puts the results of a turn's calls first in the next user turn.
+fn pair<'a>(wires: Vec<Wire<'a>>, repairs: &mut Repairs) -> Vec<Wire<'a>> {
+    let winners = winners(wires.iter().flat_map(|w| &w.slots));
+    let mut turns = split(wires);
+    let ordered: Vec<bool> = turns.iter().map(|turn| in_order(turn, &winners)).collect();
+    let mut taken: HashMap<Key, Taken<'a>> = HashMap::new();
+    let mut order = 0_usize;
+    for (n, turn) in turns
+        .iter_mut()
+        .enumerate()
+        .filter(|(n, _)| ordered.get(*n) == Some(&false))
+    {
+        let mut first = true;
+        for wire in &mut turn.wires {
+            for slot in take_results(wire, &mut first) {
+                order = order.saturating_add(1);
+                let (slot, first) = slot;
+                match slot
+                    .answers
+                    .filter(|call| winners.get(call) == Some(&slot.key))
+                {
+                    Some(call) => {
+                        taken.insert(
+                            call,
+                            Taken {
+                                slot,
+                                order,
+                                turn: n,
+                                first,
+                            },
+                        );
+                    }
+                    None => {
+                        let what = "left out a further result of a call that has one";
+                        repairs.add("A6", slot.key.0, what);
+                    }
+                }
+            }
+        }
+        turn.wires.retain(|w| !w.slots.is_empty());
+    }
+    let mut out = Vec::new();
+    for (n, turn) in turns.into_iter().enumerate() {
+        let next = n.saturating_add(1);
+        out.extend(turn.wires);
+        if !turn.calls.is_empty() && ordered.get(next) != Some(&true) {
+            out.push(results(&turn.calls, next, &mut taken, repairs));
+        }
+    }
+    for late in taken.into_values() {
+        repairs.add(
+            "A5",
+            late.slot.key.0,
+            "left out a result that stands before its call",
+        );
+    }
+    out
+}
+
+fn split(wires: Vec<Wire<'_>>) -> Vec<Turn<'_>> {
+    let mut split: Vec<Turn<'_>> = Vec::new();
+    for wire in wires {
+        let side = side(&wire);
+        if split.last().is_none_or(|turn| turn.side != side) {
+            let due = split
+                .last()
+                .map(|turn| turn.calls.clone())
+                .unwrap_or_default();
+            split.push(Turn {
+                side,
+                wires: Vec::new(),
+                calls: Vec::new(),
+                due,
+            });
+        }
+        if let Some(turn) = split.last_mut() {
+            turn.calls.extend(
+                wire.slots
+                    .iter()
+                    .filter(|s| s.is_client_call())
+                    .map(|s| s.key),
+            );
+            turn.wires.push(wire);
+        }
+    }
+    split
+}
+
+/// Whether a turn holds exactly the results that are due in it, before all else.
+fn in_order(turn: &Turn<'_>, winners: &HashMap<Key, Key>) -> bool {
+    let slots = || turn.wires.iter().flat_map(|w| &w.slots);
+    if turn.side != Side::User {
+        return turn.due.is_empty() && !slots().any(Slot::is_client_result);
+    }
+    let results: Vec<&Slot<'_>> = slots().take_while(|s| s.is_client_result()).collect();
+    let all = slots().filter(|s| s.is_client_result()).count();
+    let due: HashSet<Key> = turn.due.iter().copied().collect();
+    let given: HashSet<Key> = results
+        .iter()
+        .filter(|s| s.answers.and_then(|call| winners.get(&call)) == Some(&s.key))
+        .filter_map(|s| s.answers)
+        .collect();
+    all == results.len() && results.len() == given.len() && given == due
+}
+
+/// Takes the results out of a wire message; each with whether only results stood before it.
+fn take_results<'a>(wire: &mut Wire<'a>, first: &mut bool) -> Vec<(Slot<'a>, bool)> {
+    if !wire.slots.iter().any(Slot::is_client_result) {
+        *first = false;
+        return Vec::new();
+    }
+    let mut results = Vec::new();
+    let mut kept = Vec::new();
+    for slot in std::mem::take(&mut wire.slots) {
+        if slot.is_client_result() {
+            results.push((slot, *first));
+        } else {
+            *first = false;
+            kept.push(slot);
+        }
+    }
+    wire.slots = kept;
+    wire.touch();
+    if wire.role == Role::Tool {
+        wire.role = Role::User;
+    }
+    results
+}
+
+/// The wire message that answers these calls.
+fn results<'a>(
+    calls: &[Key],
+    turn: usize,
+    taken: &mut HashMap<Key, Taken<'a>>,
+    repairs: &mut Repairs,
+) -> Wire<'a> {
+    let mut found: Vec<Taken<'a>> = calls.iter().filter_map(|call| taken.remove(call)).collect();
+    found.sort_by_key(|t| t.order);
+    let mut answered: HashSet<Key> = HashSet::new();
+    let mut slots = Vec::new();
+    for result in found {
+        if result.turn != turn {
+            repairs.add(
+                "A4",
+                result.slot.key.0,
+                "moved a result right behind its call",
+            );
+        } else if !result.first {
+            repairs.add(
+                "A7",
+                result.slot.key.0,
+                "moved a result before other content",
+            );
+        }
+        answered.extend(result.slot.answers);
+        slots.push(result.slot);
+    }
+    for call in calls.iter().filter(|call| !answered.contains(call)) {
+        repairs.add("A4", call.0, "closed a call that has no result here");
+        slots.push(placeholder(*call));
+    }
+    let seq = slots.first().map_or(crate::log::Seq(0), |s| s.key.0);
+    Wire::made(seq, Role::Tool, slots, Shape::List)
+}
