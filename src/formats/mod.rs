@@ -5,6 +5,7 @@
 //! Steps are prefix-stable: a transcript that grew begins with the steps it had before.
 
 pub mod anthropic;
+pub mod claude_code;
 pub mod input;
 pub mod json;
 pub mod lint;
