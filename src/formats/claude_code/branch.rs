@@ -15,6 +15,16 @@ pub(super) type NodeId = usize;
 /// The place before the first message.
 pub(super) const ROOT: NodeId = 0;
 
+/// Where a line hangs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    /// The message line at or before the line it names.
+    pub(super) node: NodeId,
+    /// Whether the file says so. Otherwise the line was joined in file order, and no fork before
+    /// it takes it away: that would build on a guess.
+    pub(super) known: bool,
+}
+
 /// A line that carries a message.
 #[derive(Debug, Default)]
 struct Node {
@@ -69,17 +79,17 @@ impl Tree {
         id < self.summary
     }
 
-    /// Adds a line after `parent`. One that hangs on an abandoned branch is `gone` at once.
+    /// Adds a line. One that hangs on an abandoned branch is `gone` at once.
     pub(super) fn add(
         &mut self,
-        parent: NodeId,
+        place: Place,
         bound: Vec<NodeId>,
         messages: Vec<usize>,
         gone: bool,
     ) -> NodeId {
         let id = self.nodes.len();
         self.nodes.push(Node {
-            parent,
+            parent: place.node,
             bound,
             messages,
             gone,
@@ -87,16 +97,17 @@ impl Tree {
         });
         if !gone {
             self.tip = id;
-            if let Some(node) = self.nodes.get_mut(parent) {
-                node.children.push(id);
+            let parent = self.nodes.get_mut(place.node);
+            if let Some(parent) = parent.filter(|_| place.known) {
+                parent.children.push(id);
             }
         }
         id
     }
 
-    /// Adds a summary after `parent` that covers every message numbered below `floor`.
-    pub(super) fn cover(&mut self, parent: NodeId, floor: usize) -> NodeId {
-        let id = self.add(parent, Vec::new(), Vec::new(), false);
+    /// Adds a summary that covers every message numbered below `floor`.
+    pub(super) fn cover(&mut self, place: Place, floor: usize) -> NodeId {
+        let id = self.add(place, Vec::new(), Vec::new(), false);
         self.floor = floor;
         self.summary = id;
         id
@@ -182,16 +193,20 @@ impl Tree {
 
 #[cfg(test)]
 mod tests {
-    use super::{ROOT, Tree};
+    use super::{NodeId, Place, ROOT, Tree};
+
+    fn after(node: NodeId) -> Place {
+        Place { node, known: true }
+    }
 
     #[test]
     fn a_second_child_abandons_the_first_and_all_below_it() {
         let mut tree = Tree::new();
-        let a = tree.add(ROOT, vec![], vec![0], false);
-        let b = tree.add(a, vec![], vec![1], false);
-        let c = tree.add(b, vec![], vec![2], false);
+        let a = tree.add(after(ROOT), vec![], vec![0], false);
+        let b = tree.add(after(a), vec![], vec![1], false);
+        let c = tree.add(after(b), vec![], vec![2], false);
         assert_eq!(tree.leave(a), vec![1, 2]);
-        let d = tree.add(a, vec![], vec![3], false);
+        let d = tree.add(after(a), vec![], vec![3], false);
         assert_eq!(tree.nearest_on_path(c), a);
         assert_eq!(tree.leave(a), vec![3]);
         assert!(tree.is_gone(d));
@@ -200,11 +215,11 @@ mod tests {
     #[test]
     fn a_result_and_a_later_block_stay_while_their_call_stays() {
         let mut tree = Tree::new();
-        let call = tree.add(ROOT, vec![], vec![0], false);
-        let result = tree.add(call, vec![call], vec![1], false);
-        let block = tree.add(call, vec![call], vec![2], false);
-        tree.add(block, vec![block], vec![3], false);
-        tree.add(result, vec![], vec![4], false);
+        let call = tree.add(after(ROOT), vec![], vec![0], false);
+        let result = tree.add(after(call), vec![call], vec![1], false);
+        let block = tree.add(after(call), vec![call], vec![2], false);
+        tree.add(after(block), vec![block], vec![3], false);
+        tree.add(after(result), vec![], vec![4], false);
         assert_eq!(tree.leave(call), vec![4]);
         assert_eq!(tree.leave(ROOT), vec![0, 1, 2, 3]);
     }
@@ -212,11 +227,24 @@ mod tests {
     #[test]
     fn covered_messages_do_not_leave_again() {
         let mut tree = Tree::new();
-        let a = tree.add(ROOT, vec![], vec![0], false);
-        let b = tree.add(a, vec![], vec![1], false);
-        let summary = tree.cover(b, 2);
-        tree.add(summary, vec![], vec![2], false);
+        let a = tree.add(after(ROOT), vec![], vec![0], false);
+        let b = tree.add(after(a), vec![], vec![1], false);
+        let summary = tree.cover(after(b), 2);
+        tree.add(after(summary), vec![], vec![2], false);
         assert!(tree.is_covered(a));
+        assert_eq!(tree.leave(a), vec![2]);
+    }
+
+    #[test]
+    fn what_was_joined_by_a_guess_is_not_abandoned() {
+        let mut tree = Tree::new();
+        let a = tree.add(after(ROOT), vec![], vec![0], false);
+        let guess = Place {
+            node: a,
+            known: false,
+        };
+        tree.add(guess, vec![], vec![1], false);
+        tree.add(after(a), vec![], vec![2], false);
         assert_eq!(tree.leave(a), vec![2]);
     }
 }

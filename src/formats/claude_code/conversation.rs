@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::branch::{NodeId, Tree};
+use super::branch::{NodeId, Place, Tree};
 use super::line::{Line, Reply};
 use crate::formats::{Link, Step, Transcript, Usage};
 use crate::log::{Author, Fields, Json, Message, Micros, PartBody};
@@ -38,6 +38,7 @@ pub(super) struct Conversation {
     open: Option<OpenCall>,
     /// A compaction that still waits for its summary line.
     boundary: Option<Fields>,
+    newest_step: usize,
 }
 
 /// How a message line hangs together with what is known.
@@ -45,9 +46,15 @@ pub(super) struct Conversation {
 struct Ties {
     head: Option<Head>,
     bound: Vec<NodeId>,
-    /// It answers calls, continues a message or repeats a line: it begins no branch.
-    follows: bool,
+    /// It answers calls.
     results: bool,
+}
+
+impl Ties {
+    /// It belongs to lines before it and begins no branch.
+    const fn follows(&self) -> bool {
+        self.results || self.head.is_some()
+    }
 }
 
 impl Conversation {
@@ -65,6 +72,7 @@ impl Conversation {
             calls: HashMap::new(),
             open: None,
             boundary: None,
+            newest_step: 0,
         }
     }
 
@@ -108,46 +116,41 @@ impl Conversation {
     }
 
     /// The summary that stands for everything before it.
-    pub(super) fn summary(&mut self, line: &Line, summary: Message, parent: NodeId) -> NodeId {
+    pub(super) fn summary(&mut self, line: &Line, summary: Message, place: Place) -> NodeId {
         self.settle();
         let rest = self.boundary.take().unwrap_or_default();
+        self.newest_step = self.transcript.steps.len();
         self.push(Step::Compacted {
             summary,
             rest,
             at: line.at,
         });
-        self.tree.cover(parent, self.messages)
+        let node = self.tree.nearest_on_path(place.node);
+        self.tree.cover(Place { node, ..place }, self.messages)
     }
 
-    /// The messages of one line, which hangs on `parent`; `again` marks a repeated line.
-    pub(super) fn line(
-        &mut self,
-        line: &Line,
-        messages: Vec<Message>,
-        parent: NodeId,
-        again: bool,
-    ) -> NodeId {
-        let ties = self.ties(line, &messages, again);
+    /// The messages of one line.
+    pub(super) fn line(&mut self, line: &Line, messages: Vec<Message>, place: Place) -> NodeId {
+        let ties = self.ties(line, &messages);
         if !ties.results && !self.is_open(&line.reply) {
             self.settle();
         }
-        let gone = self.is_straggler(&ties, &messages, parent);
-        let parent = self.stand(line, &ties, parent, gone);
+        let gone = self.is_straggler(&ties, &messages, place);
+        let place = self.stand(line, &ties, place, gone);
         if let Some(model) = self.begins_call(line, &ties, &messages) {
             self.push(Step::Called { model, at: line.at });
         }
-        let head = ties.head.map(|h| h.message);
-        let numbers = self.append(line.at, messages, head);
+        let numbers = self.append(line.at, messages, ties.head.map(|head| head.message));
         if gone {
             self.push(Step::Rewound {
                 gone: numbers.clone(),
                 at: line.at,
             });
         }
-        self.enter(line, ties, parent, numbers, gone)
+        self.enter(line, ties, place, numbers, gone)
     }
 
-    fn ties(&self, line: &Line, messages: &[Message], again: bool) -> Ties {
+    fn ties(&self, line: &Line, messages: &[Message]) -> Ties {
         let head = line
             .reply
             .id
@@ -162,7 +165,6 @@ impl Conversation {
         }
         Ties {
             head,
-            follows: again || results || head.is_some(),
             bound,
             results,
         }
@@ -174,47 +176,47 @@ impl Conversation {
 
     /// Whether the line belongs to a branch that was left: all it is bound to is gone, or it
     /// hangs there and no person wrote it.
-    fn is_straggler(&self, ties: &Ties, messages: &[Message], parent: NodeId) -> bool {
+    fn is_straggler(&self, ties: &Ties, messages: &[Message], place: Place) -> bool {
         if !ties.bound.is_empty() {
             return ties.bound.iter().all(|b| self.tree.is_gone(*b));
         }
-        self.tree.is_gone(parent) && !messages.iter().any(|m| m.author == Author::Person)
+        self.tree.is_gone(place.node) && !messages.iter().any(|m| m.author == Author::Person)
     }
 
-    /// Finds the node the line stands after, and abandons what stood there if it opens a branch.
-    fn stand(&mut self, line: &Line, ties: &Ties, parent: NodeId, gone: bool) -> NodeId {
+    /// Finds the place on the path where the line stands, and abandons what stood there if it
+    /// opens a branch.
+    fn stand(&mut self, line: &Line, ties: &Ties, place: Place, gone: bool) -> Place {
         if gone {
-            return parent;
+            return place;
         }
-        let near = self.tree.nearest_on_path(parent);
-        if ties.follows {
-            return near;
+        let near = self.tree.nearest_on_path(place.node);
+        if !ties.follows() {
+            if near != place.node {
+                self.warn(
+                    line,
+                    "back on a branch that was left; its messages stay gone",
+                );
+            } else if self.tree.is_covered(near) {
+                self.warn(line, "back before the newest summary; the summary stays");
+            }
+            if self.boundary.take().is_some() {
+                self.warn(
+                    line,
+                    "a compact boundary without a summary; what it ended stays",
+                );
+            }
+            let left = self.tree.leave(near);
+            if !left.is_empty() {
+                self.push(Step::Rewound {
+                    gone: left,
+                    at: line.at,
+                });
+            }
         }
-        if near != parent {
-            self.warn(
-                line,
-                "the source went back to a branch it had left; its messages stay gone",
-            );
-        } else if self.tree.is_covered(near) {
-            self.warn(
-                line,
-                "the source went back to before its summary; the summary stays",
-            );
+        Place {
+            node: near,
+            ..place
         }
-        if self.boundary.take().is_some() {
-            self.warn(
-                line,
-                "a compact boundary without a summary; what stood before it stays",
-            );
-        }
-        let left = self.tree.leave(near);
-        if !left.is_empty() {
-            self.push(Step::Rewound {
-                gone: left,
-                at: line.at,
-            });
-        }
-        near
     }
 
     /// The model's name when this line is the first of an answer.
@@ -253,6 +255,7 @@ impl Conversation {
         head: Option<usize>,
     ) -> Vec<usize> {
         let first = self.messages;
+        self.newest_step = self.transcript.steps.len();
         let mut numbers = Vec::new();
         for message in messages {
             let link = match (numbers.is_empty(), head) {
@@ -272,12 +275,12 @@ impl Conversation {
         &mut self,
         line: &Line,
         ties: Ties,
-        parent: NodeId,
+        place: Place,
         numbers: Vec<usize>,
         gone: bool,
     ) -> NodeId {
         let first = numbers.first().copied();
-        let node = self.tree.add(parent, ties.bound, numbers, gone);
+        let node = self.tree.add(place, ties.bound, numbers, gone);
         if let (Some(id), Some(message)) = (&line.reply.id, first) {
             self.heads
                 .entry(id.clone())
@@ -305,6 +308,23 @@ impl Conversation {
                 at,
             });
         }
+    }
+
+    /// The first message step of the newest line.
+    pub(super) const fn newest_step(&self) -> usize {
+        self.newest_step
+    }
+
+    /// Whether the message step at `step` and those after it have the same content as these.
+    pub(super) fn says(&self, step: usize, messages: &[Message]) -> bool {
+        let there = self.transcript.steps.iter().skip(step).take(messages.len());
+        let same = |(message, step): (&Message, &Step)| match step {
+            Step::Message { message: old, .. } | Step::Compacted { summary: old, .. } => {
+                old.role == message.role && old.parts == message.parts
+            }
+            _ => false,
+        };
+        there.len() == messages.len() && messages.iter().zip(there).all(same)
     }
 
     pub(super) fn warn(&mut self, line: &Line, what: &str) {

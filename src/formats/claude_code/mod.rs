@@ -30,6 +30,10 @@ use crate::log::{Fields, Json, Message};
 /// The format's name.
 pub const FORMAT: &str = "claude-code";
 
+/// What a note calls a last line that is no JSON and has no end: its writer may still be at work,
+/// and the line may read otherwise when the file has grown.
+pub const UNFINISHED: &str = "not JSON; the file ends within this line";
+
 /// Reads a session file called `name`, whose lines may have up to `limit` bytes
 /// ([`RECORD_LIMIT`](super::input::RECORD_LIMIT) where the caller has no other wish).
 ///
@@ -111,7 +115,9 @@ fn read_bytes(sessions: &mut Sessions, number: u64, bytes: &[u8]) {
         sessions.value(number, value);
     }
     if !rest.is_empty() {
-        sessions.damage(number, "not JSON", Some(rest));
+        let is_whole = bytes.ends_with(b"\n");
+        let what = if is_whole { "not JSON" } else { UNFINISHED };
+        sessions.damage(number, what, Some(rest));
     }
 }
 

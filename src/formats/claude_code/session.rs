@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::FORMAT;
-use super::branch::{NodeId, ROOT};
+use super::branch::{NodeId, Place, ROOT};
 use super::conversation::{Conversation, warning};
 use super::line::Line;
 use crate::formats::anthropic::read_message;
@@ -13,11 +13,13 @@ use crate::log::{Author, BlockBody, Json, Message, PartBody};
 /// Conversations of one session and kind: its main line, or one agent's sidechains.
 type Kind = (Option<String>, bool, Option<String>);
 
-/// Where a line stands: its conversation, and the message line at or before it.
+/// Where a line stands.
 #[derive(Clone, Copy, Debug)]
 struct Spot {
     conversation: usize,
-    node: NodeId,
+    place: Place,
+    /// The step of its first message.
+    step: Option<usize>,
 }
 
 /// Everything read so far.
@@ -29,6 +31,7 @@ pub(super) struct Sessions {
     kinds: Vec<Kind>,
     /// The newest conversation of each kind.
     newest: HashMap<Kind, usize>,
+    names: HashSet<String>,
     /// Lines by session and uuid.
     spots: HashMap<(Option<String>, String), Spot>,
     /// Parents that were told to be missing.
@@ -91,36 +94,59 @@ impl Sessions {
         if line.session.is_none() && line.uuid.is_none() && messages.is_none() {
             return self.note(note(line));
         }
-        let again = self.is_again(line);
-        let by_person = !again && messages.as_deref().is_some_and(is_by_person);
-        let spot = self.find(line, by_person);
+        let key = line
+            .uuid
+            .as_ref()
+            .map(|uuid| (line.session.clone(), uuid.clone()));
+        let before = key.as_ref().and_then(|key| self.spots.get(key)).copied();
+        if let (Some(before), Some(messages)) = (before, &messages)
+            && self.repeats(line, before, messages)
+        {
+            return;
+        }
+        let by_person = before.is_none() && messages.as_deref().is_some_and(is_by_person);
+        let mut spot = self.find(line, by_person);
         let Some(conversation) = self.conversations.get_mut(spot.conversation) else {
             return;
         };
-        if again {
-            conversation.warn(
-                line,
-                "a line with this uuid was there before; both are kept",
-            );
-        }
-        let node = match messages {
-            Some(messages) => converse(conversation, line, messages, spot.node, again),
-            None => {
-                conversation.event(line, note(line));
-                spot.node
+        match messages {
+            Some(messages) => {
+                let (node, step) = converse(conversation, line, messages, spot.place);
+                spot.place = Place { node, known: true };
+                spot.step = Some(step);
             }
-        };
-        if let Some(uuid) = &line.uuid {
-            let key = (line.session.clone(), uuid.clone());
-            self.spots.entry(key).or_insert(Spot { node, ..spot });
+            None => conversation.event(line, note(line)),
+        }
+        if let Some(key) = key {
+            self.spots.entry(key).or_insert(spot);
         }
     }
 
-    fn is_again(&self, line: &Line) -> bool {
-        let key = |uuid: &String| (line.session.clone(), uuid.clone());
-        line.uuid
-            .as_ref()
-            .is_some_and(|uuid| self.spots.contains_key(&key(uuid)))
+    /// A line whose uuid was there before: one that says the same again is noted only, since the
+    /// model saw it once. One that says something else is taken with a warning.
+    fn repeats(&mut self, line: &Line, before: Spot, messages: &[Message]) -> bool {
+        let Some(conversation) = self.conversations.get_mut(before.conversation) else {
+            return false;
+        };
+        let same = before
+            .step
+            .is_some_and(|step| conversation.says(step, messages));
+        let uuid = line.uuid.as_deref().unwrap_or_default();
+        if same {
+            let what = format!("repeats the line {uuid}; not taken again");
+            conversation.push(warning(
+                &line.place(),
+                what,
+                Some(line.raw.clone()),
+                line.at,
+            ));
+        } else {
+            conversation.warn(
+                line,
+                &format!("another line {uuid} was there before; both are kept"),
+            );
+        }
+        same
     }
 
     /// Where the line hangs. A person's line with nothing of its kind before it begins a
@@ -133,7 +159,7 @@ impl Sessions {
             .map(|parent| (line.session.clone(), parent.clone()));
         let spot = parent.as_ref().and_then(|key| self.spots.get(key)).copied();
         if let Some(spot) = spot.filter(|s| self.kinds.get(s.conversation) == Some(&kind)) {
-            return spot;
+            return Spot { step: None, ..spot };
         }
         let is_root = parent.is_none() || spot.is_some();
         let newest = self.newest.get(&kind).copied();
@@ -146,7 +172,11 @@ impl Sessions {
             .conversations
             .get(conversation)
             .map_or(ROOT, |c| c.tree.tip());
-        Spot { conversation, node }
+        Spot {
+            conversation,
+            place: Place { node, known: false },
+            step: None,
+        }
     }
 
     fn has_begun(&self, conversation: usize) -> bool {
@@ -162,6 +192,7 @@ impl Sessions {
         } else {
             Some(self.root_name(line))
         };
+        self.names.extend(id.clone());
         let conversation = self.conversations.len();
         let early = std::mem::take(&mut self.early);
         self.conversations.push(Conversation::new(id, early));
@@ -175,18 +206,13 @@ impl Sessions {
         let session = line.session.as_deref().unwrap_or_default();
         let root = line.uuid.as_ref().or(line.agent.as_ref());
         let name = root.map(|root| format!("{session}#{root}"));
-        let is_free = |name: &String| {
-            self.conversations
-                .iter()
-                .all(|c| c.transcript.id.as_ref() != Some(name))
-        };
-        name.filter(is_free)
-            .unwrap_or_else(|| format!("{session}#line-{}", line.number))
+        let free = name.filter(|name| !self.names.contains(name));
+        free.unwrap_or_else(|| format!("{session}#line-{}", line.number))
     }
 
     /// Tells once that a line's parent is not there.
     fn miss(&mut self, line: &Line, conversation: usize, parent: (Option<String>, String)) {
-        let what = format!("the file lacks {}, the line before this one", parent.1);
+        let what = format!("its parent {} is not in the file before it", parent.1);
         if self.missing.insert(parent)
             && let Some(conversation) = self.conversations.get_mut(conversation)
         {
@@ -239,28 +265,29 @@ fn note(line: &Line) -> Step {
     }
 }
 
+/// Adds the line's messages; returns their node and the step of the first.
 fn converse(
     conversation: &mut Conversation,
     line: &Line,
     mut messages: Vec<Message>,
-    parent: NodeId,
-    again: bool,
-) -> NodeId {
+    place: Place,
+) -> (NodeId, usize) {
     if messages.iter().any(holds_bare_value) {
         conversation.warn(
             line,
             "a content block that is no object; it is kept as it is",
         );
     }
-    match messages.pop() {
+    let node = match messages.pop() {
         Some(summary) if line.summary && messages.is_empty() => {
-            conversation.summary(line, summary, parent)
+            conversation.summary(line, summary, place)
         }
         last => {
             messages.extend(last);
-            conversation.line(line, messages, parent, again)
+            conversation.line(line, messages, place)
         }
-    }
+    };
+    (node, conversation.newest_step())
 }
 
 /// Whether something in its content is no block, as a bare string in a list.
