@@ -5,6 +5,7 @@
 //! Steps are prefix-stable: a transcript that grew begins with the steps it had before.
 
 pub mod anthropic;
+pub mod claude_code;
 mod detect;
 pub mod input;
 pub mod json;
@@ -34,6 +35,17 @@ pub(crate) fn marked(extra: &Fields, spelling: &str) -> bool {
     json::text_field(extra, MARK).as_deref() == Some(spelling)
 }
 
+/// A source message as its source gave it, from the one or two messages it became. `None` where
+/// the messages had no source, or a format that is not written here.
+#[must_use]
+pub fn given(messages: &[&Message]) -> Option<Json> {
+    match messages.first()?.source.as_ref()?.format.as_str() {
+        openai_chat::FORMAT => Some(openai_chat::write_message(messages.first()?)),
+        anthropic::FORMAT | claude_code::FORMAT => Some(anthropic::write_message(messages)),
+        _ => None,
+    }
+}
+
 /// A conversation as its source tells it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Transcript {
@@ -60,7 +72,6 @@ pub enum Link {
 
 /// One thing that happened in a transcript.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[expect(clippy::large_enum_variant, reason = "messages are the common case")]
 pub enum Step {
     /// The request settings of the calls from here on: every field of a request but the messages
     /// (for `anthropic` the system text is a message, not a setting).

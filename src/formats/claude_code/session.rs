@@ -1,0 +1,301 @@
+//! The conversations of a session file: where each line belongs.
+
+use std::collections::{HashMap, HashSet};
+
+use super::FORMAT;
+use super::branch::{NodeId, Place, ROOT};
+use super::conversation::{Conversation, warning};
+use super::line::Line;
+use crate::formats::anthropic::read_message;
+use crate::formats::{Step, Transcript, json};
+use crate::log::{Author, BlockBody, Json, Message, PartBody};
+
+/// Conversations of one session and kind: its main line, or one agent's sidechains.
+type Kind = (Option<String>, bool, Option<String>);
+
+/// Where a line stands.
+#[derive(Clone, Copy, Debug)]
+struct Spot {
+    conversation: usize,
+    place: Place,
+    /// The step of its first message.
+    step: Option<usize>,
+}
+
+/// Everything read so far.
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    file: String,
+    conversations: Vec<Conversation>,
+    /// The kind of each conversation.
+    kinds: Vec<Kind>,
+    /// The newest conversation of each kind.
+    newest: HashMap<Kind, usize>,
+    names: HashSet<String>,
+    /// Lines by session and uuid.
+    spots: HashMap<(Option<String>, String), Spot>,
+    /// Parents that were told to be missing.
+    missing: HashSet<(Option<String>, String)>,
+    /// Notes from before the first conversation.
+    early: Vec<Step>,
+}
+
+impl Sessions {
+    pub(super) fn new(file: &str) -> Self {
+        Self {
+            file: file.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// The transcripts, in order of their first lines.
+    pub(super) fn finish(self) -> Vec<Transcript> {
+        if self.conversations.is_empty() && !self.early.is_empty() {
+            return vec![Transcript {
+                format: FORMAT,
+                id: None,
+                steps: self.early,
+            }];
+        }
+        self.conversations
+            .into_iter()
+            .map(|c| c.transcript)
+            .collect()
+    }
+
+    /// Something that could not be read; `text` is kept as a JSON string.
+    pub(super) fn damage(&mut self, number: u64, what: &str, text: Option<&str>) {
+        let place = format!("{}:{number}", self.file);
+        self.note(warning(
+            &place,
+            what.to_owned(),
+            text.map(json::quoted),
+            None,
+        ));
+    }
+
+    fn note(&mut self, step: Step) {
+        match self.conversations.first_mut() {
+            Some(first) => first.push(step),
+            None => self.early.push(step),
+        }
+    }
+
+    /// Takes the JSON value of a line in.
+    pub(super) fn value(&mut self, number: u64, value: Json) {
+        match Line::read(&self.file, number, &value) {
+            Some(line) => self.line(&line),
+            None => self.damage(number, "no JSON object", Some(&value.0)),
+        }
+    }
+
+    fn line(&mut self, line: &Line) {
+        let messages = read_messages(line);
+        if line.session.is_none() && line.uuid.is_none() && messages.is_none() {
+            return self.note(note(line));
+        }
+        let key = line
+            .uuid
+            .as_ref()
+            .map(|uuid| (line.session.clone(), uuid.clone()));
+        let before = key.as_ref().and_then(|key| self.spots.get(key)).copied();
+        if let (Some(before), Some(messages)) = (before, &messages)
+            && self.repeats(line, before, messages)
+        {
+            return;
+        }
+        let by_person = before.is_none() && messages.as_deref().is_some_and(is_by_person);
+        let mut spot = self.find(line, by_person);
+        let Some(conversation) = self.conversations.get_mut(spot.conversation) else {
+            return;
+        };
+        match messages {
+            Some(messages) => {
+                let (node, step) = converse(conversation, line, messages, spot.place);
+                spot.place = Place { node, known: true };
+                spot.step = Some(step);
+            }
+            None => conversation.event(line, note(line)),
+        }
+        if let Some(key) = key {
+            self.spots.entry(key).or_insert(spot);
+        }
+    }
+
+    /// A line whose uuid was there before: one that says the same again is noted only, since the
+    /// model saw it once. One that says something else is taken with a warning.
+    fn repeats(&mut self, line: &Line, before: Spot, messages: &[Message]) -> bool {
+        let Some(conversation) = self.conversations.get_mut(before.conversation) else {
+            return false;
+        };
+        let same = before
+            .step
+            .is_some_and(|step| conversation.says(step, messages));
+        let uuid = line.uuid.as_deref().unwrap_or_default();
+        if same {
+            let what = format!("repeats the line {uuid}; not taken again");
+            conversation.push(warning(
+                &line.place(),
+                what,
+                Some(line.raw.clone()),
+                line.at,
+            ));
+        } else {
+            conversation.warn(
+                line,
+                &format!("another line {uuid} was there before; both are kept"),
+            );
+        }
+        same
+    }
+
+    /// Where the line hangs. A person's line with nothing of its kind before it begins a
+    /// conversation; what names a line that is not there joins the newest of its kind.
+    fn find(&mut self, line: &Line, by_person: bool) -> Spot {
+        let kind = (line.session.clone(), line.sidechain, line.agent.clone());
+        let parent = line
+            .parent
+            .as_ref()
+            .map(|parent| (line.session.clone(), parent.clone()));
+        let spot = parent.as_ref().and_then(|key| self.spots.get(key)).copied();
+        if let Some(spot) = spot.filter(|s| self.kinds.get(s.conversation) == Some(&kind)) {
+            return Spot { step: None, ..spot };
+        }
+        let is_root = parent.is_none() || spot.is_some();
+        let newest = self.newest.get(&kind).copied();
+        let joined = newest.filter(|newest| !(by_person && is_root && self.has_begun(*newest)));
+        let conversation = joined.unwrap_or_else(|| self.begin(line, kind));
+        if let Some(parent) = parent.filter(|_| spot.is_none()) {
+            self.miss(line, conversation, parent);
+        }
+        let node = self
+            .conversations
+            .get(conversation)
+            .map_or(ROOT, |c| c.tree.tip());
+        Spot {
+            conversation,
+            place: Place { node, known: false },
+            step: None,
+        }
+    }
+
+    fn has_begun(&self, conversation: usize) -> bool {
+        self.conversations
+            .get(conversation)
+            .is_some_and(|c| !c.tree.is_empty())
+    }
+
+    fn begin(&mut self, line: &Line, kind: Kind) -> usize {
+        let is_main = !line.sidechain && line.agent.is_none() && !self.newest.contains_key(&kind);
+        let id = if is_main {
+            line.session.clone()
+        } else {
+            Some(self.root_name(line))
+        };
+        self.names.extend(id.clone());
+        let conversation = self.conversations.len();
+        let early = std::mem::take(&mut self.early);
+        self.conversations.push(Conversation::new(id, early));
+        self.kinds.push(kind.clone());
+        self.newest.insert(kind, conversation);
+        conversation
+    }
+
+    /// `session#root`, where the root is its first line.
+    fn root_name(&self, line: &Line) -> String {
+        let session = line.session.as_deref().unwrap_or_default();
+        let root = line.uuid.as_ref().or(line.agent.as_ref());
+        let name = root.map(|root| format!("{session}#{root}"));
+        let free = name.filter(|name| !self.names.contains(name));
+        free.unwrap_or_else(|| format!("{session}#line-{}", line.number))
+    }
+
+    /// Tells once that a line's parent is not there.
+    fn miss(&mut self, line: &Line, conversation: usize, parent: (Option<String>, String)) {
+        let what = format!("its parent {} is not in the file before it", parent.1);
+        if self.missing.insert(parent)
+            && let Some(conversation) = self.conversations.get_mut(conversation)
+        {
+            conversation.warn(line, &what);
+        }
+    }
+}
+
+/// The line's messages with their authors and source; `None` when it holds none.
+fn read_messages(line: &Line) -> Option<Vec<Message>> {
+    let mut messages = read_message(line.message()?, FORMAT)?;
+    let mut around = line.around();
+    for message in &mut messages {
+        message.author = author(line, message.author);
+        let source = message.source.get_or_insert_default();
+        source.id.clone_from(&line.uuid);
+        source.around = std::mem::take(&mut around);
+    }
+    Some(messages)
+}
+
+/// The author by the line's marks. What stands on a line that is neither a user's nor an
+/// assistant's was put there by the client.
+fn author(line: &Line, author: Author) -> Author {
+    let by_client = line.meta || line.summary || line.synthetic || !line.is_turn();
+    match author {
+        Author::Person | Author::Model if by_client => Author::Application,
+        other => other,
+    }
+}
+
+/// Whether the messages are a person's, and no answer to calls.
+fn is_by_person(messages: &[Message]) -> bool {
+    messages.iter().all(|m| m.author == Author::Person)
+}
+
+/// The record of a line without a readable message.
+fn note(line: &Line) -> Step {
+    let content = Some(line.raw.clone());
+    if line.message().is_some() {
+        let what = format!("{}: its message is no object", line.what());
+        return warning(&line.place(), what, content, line.at);
+    }
+    Step::Noted {
+        what: line.what(),
+        place: line.place(),
+        content,
+        at: line.at,
+        warn: false,
+    }
+}
+
+/// Adds the line's messages; returns their node and the step of the first.
+fn converse(
+    conversation: &mut Conversation,
+    line: &Line,
+    mut messages: Vec<Message>,
+    place: Place,
+) -> (NodeId, usize) {
+    if messages.iter().any(holds_bare_value) {
+        conversation.warn(
+            line,
+            "a content block that is no object; it is kept as it is",
+        );
+    }
+    let node = match messages.pop() {
+        Some(summary) if line.summary && messages.is_empty() => {
+            conversation.summary(line, summary, place)
+        }
+        last => {
+            messages.extend(last);
+            conversation.line(line, messages, place)
+        }
+    };
+    (node, conversation.newest_step())
+}
+
+/// Whether something in its content is no block, as a bare string in a list.
+fn holds_bare_value(message: &Message) -> bool {
+    let bare = |body: &BlockBody| matches!(body, BlockBody::Opaque(kind, json) if kind.is_empty() && json::object(json).is_none());
+    message.parts.iter().any(|part| match &part.body {
+        PartBody::Block(body) => bare(body),
+        PartBody::Result { content, .. } => content.iter().any(|block| bare(&block.body)),
+        _ => false,
+    })
+}
