@@ -5,14 +5,16 @@
 //! | `CTXLOG` | says that the directory is ours and of which format; the last thing that creation writes, the first thing that opening reads |
 //! | `CTXLOG.lock` | locked as long as a handle is open |
 //! | `CTXLOG.new` | the coming `CTXLOG`; left over only where creation was cut off |
+//! | `CTXLOG.synced` | the tally as of the last sync |
 //! | `CTXLOG.unchecked` | sled had to be opened without its snapshot and not every value was checked since |
 //! | `sled/` | sled's own files |
 //! | `set-aside-N/` | snapshots that sled could not read |
 
 use std::fs::{self, File, TryLockError};
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Seek, Write};
 use std::path::{Path, PathBuf};
 
+use super::tally::Tally;
 use crate::store::StoreError;
 
 /// The newest format this code reads, and the one it writes.
@@ -21,6 +23,7 @@ pub(super) const FORMAT: u32 = 1;
 const MARKER: &str = "CTXLOG";
 const LOCK: &str = "CTXLOG.lock";
 const NEW: &str = "CTXLOG.new";
+const SYNCED: &str = "CTXLOG.synced";
 const UNCHECKED: &str = "CTXLOG.unchecked";
 const SLED: &str = "sled";
 
@@ -91,7 +94,7 @@ fn inspect_unmarked(path: &Path) -> Result<State, StoreError> {
         match name.to_str() {
             Some(LOCK) => locked = true,
             Some(SLED) => sled = true,
-            Some(NEW) => {}
+            Some(NEW | SYNCED) => {}
             _ => others = Some(name),
         }
     }
@@ -137,6 +140,28 @@ impl Directory {
     /// The store's directory, absolute.
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What was last synced; `None` where nothing can be said.
+    pub(super) fn synced(&self) -> Result<Option<Tally>, StoreError> {
+        let path = self.path.join(SYNCED);
+        match fs::read(&path) {
+            Ok(bytes) => Ok(Tally::unseal(SYNCED.as_bytes(), &bytes)),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(io("reading", &path, e)),
+        }
+    }
+
+    /// The file that tells what was last synced, to be written from now on.
+    pub(super) fn receipt(&self) -> Result<Receipt, StoreError> {
+        let path = self.path.join(SYNCED);
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path);
+        let file = file.map_err(|e| io("opening", &path, e))?;
+        Ok(Receipt { file, path })
     }
 
     /// Where sled's own files lie.
@@ -234,6 +259,25 @@ impl Directory {
             Err(e) if e.kind() != ErrorKind::NotFound => Err(io("removing", &note, e)),
             _ => sync_dir(&self.path),
         }
+    }
+}
+
+/// Tells what was synced. Always written after the sync itself and never waited for: after power
+/// loss it may be older than sled's file, but not newer.
+#[derive(Debug)]
+pub(super) struct Receipt {
+    file: File,
+    path: PathBuf,
+}
+
+impl Receipt {
+    pub(super) fn write(&mut self, tally: Tally) -> Result<(), StoreError> {
+        let bytes = tally.seal(SYNCED.as_bytes());
+        let written = self
+            .file
+            .rewind()
+            .and_then(|()| self.file.write_all(&bytes));
+        written.map_err(|e| io("writing", &self.path, e))
     }
 }
 
