@@ -331,6 +331,13 @@ fn a_store_that_was_set_back_as_a_whole_is_refused() {
         .unwrap();
     drop(store);
     copy(&older, &path.join("sled"));
+    assert!(
+        SledStore::open(&path)
+            .unwrap_err()
+            .to_string()
+            .contains("as it was when")
+    );
+    unseal(&path);
     let refused = SledStore::open(&path).unwrap_err();
     assert!(
         refused.to_string().contains("newest 1 of the writes"),
@@ -435,6 +442,7 @@ fn a_second_handle_is_told_that_the_store_is_busy() {
     assert!(busy(SledStore::open_existing(dir.path())));
     conversation(&store, 2, 1);
     drop(store);
+    unseal(dir.path());
     // A program that uses sled's files without our lock.
     let stranger = sled::open(dir.path().join("sled")).unwrap();
     assert!(busy(SledStore::open(dir.path())));
@@ -616,10 +624,16 @@ fn a_store_whose_files_are_gone_is_damaged_not_empty() {
 
 /// Every key with its value, read through sled itself.
 fn stored(store: &Path) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    unseal(store);
     let tree = sled::open(store.join("sled")).unwrap();
     tree.iter()
         .map(|found| found.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap())
         .collect()
+}
+
+/// As after a kill: nothing is known about sled's file, so that it is handed to sled.
+fn unseal(store: &Path) {
+    let _ = fs::remove_file(store.join("CTXLOG.closed"));
 }
 
 fn overwrite(store: &Path, key: &[u8], value: Option<Vec<u8>>) {
@@ -629,6 +643,8 @@ fn overwrite(store: &Path, key: &[u8], value: Option<Vec<u8>>) {
         None => tree.remove(key).unwrap(),
     };
     tree.flush().unwrap();
+    drop(tree);
+    unseal(store);
 }
 
 fn flipped(value: &[u8], bit: usize) -> Vec<u8> {
@@ -1032,6 +1048,40 @@ fn survive(path: &Path, whole: &BTreeMap<String, Vec<u8>>, outcomes: &mut Outcom
     }
 }
 
+/// sled would overwrite everything behind the damage, so it may not be started.
+#[test]
+fn a_file_that_changed_while_it_was_closed_is_refused_untouched_and_salvaged_from_a_copy() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SledStore::open(dir.path()).unwrap();
+    furnish(&store);
+    let first = store.head(id(0)).unwrap();
+    drop(store);
+    let db = dir.path().join("sled/db");
+    let whole = fs::read(&db).unwrap();
+    let written = whole.iter().rposition(|byte| *byte != 0).unwrap();
+    for place in [30, written / 3, written / 2, written] {
+        fs::write(&db, flipped(&whole, place * 8 + 3)).unwrap();
+        let before = tree(dir.path());
+        let refused = SledStore::open(dir.path()).unwrap_err();
+        assert!(
+            refused
+                .to_string()
+                .contains("as it was when the store was closed"),
+            "{refused}"
+        );
+        if let Ok(store) = SledStore::salvage(dir.path()) {
+            assert!(!store.check(None).unwrap().is_empty());
+        }
+        assert_eq!(tree(dir.path()), before);
+    }
+    fs::write(&db, &whole[..written]).unwrap();
+    assert!(SledStore::open(dir.path()).is_err(), "cut short");
+    fs::write(&db, &whole).unwrap();
+    let store = SledStore::open(dir.path()).unwrap();
+    assert_eq!(store.head(id(0)).unwrap(), first);
+    assert!(store.check(None).unwrap().is_empty());
+}
+
 /// `CTXLOG_FLIPS` sets how many bits are flipped (200).
 #[test]
 fn flipped_bits_in_sleds_files_are_reported_or_harmless() {
@@ -1073,6 +1123,9 @@ fn flipped_bits_in_sleds_files_are_reported_or_harmless() {
         };
         let bit = draw(length * 8) as usize;
         fs::write(&file, flipped(&bytes, bit)).unwrap();
+        if number % 2 == 0 {
+            unseal(&trial);
+        }
         let what = format!("trial {number}: bit {bit} of {}", file.display());
         survive(&trial, &whole, &mut outcomes, &what);
     }

@@ -9,6 +9,7 @@
 //! | an unreadable snapshot | set aside, never deleted; then every value must be checked |
 //! | large values go to files that are never synced | no value exceeds 4096 bytes |
 //! | it panics where its files are damaged | every call is guarded; every value has a checksum |
+//! | where it meets damage at open, it overwrites all that follows | a checksum left at close is compared before sled is started |
 //! | it silently drops a damaged page, or all that follows | logs are counted against their head records, and these against a tally |
 //! | transactions deadlock | not used: one thread writes, one batch per group |
 //! | its default cache is 1 GB | 64 MiB |
@@ -18,6 +19,7 @@ mod directory;
 mod engine;
 mod frame;
 mod keys;
+mod seal;
 mod tally;
 mod writer;
 
@@ -77,6 +79,9 @@ impl Drop for Inner {
         if let Some(writer) = self.writer.take() {
             let _ = writer.join(); // it panics only by a bug; what it acknowledged is where it said
         }
+        if self.salvage {
+            let _ = self.directory.remove_salvage(); // else the next salvage does it
+        }
     }
 }
 
@@ -99,8 +104,9 @@ impl SledStore {
         Self::existing(path.as_ref(), false)
     }
 
-    /// Opens a damaged store to save what can be read. [`Store::check`] says what is wrong with
-    /// it; every verb that writes is refused.
+    /// Opens a damaged store to save what can be read. Works on a copy of sled's files, which
+    /// needs as much space again and is removed with the last handle: the store itself stays as it
+    /// is. [`Store::check`] says what is wrong; every verb that writes is refused.
     ///
     /// # Errors
     /// As [`Self::open_existing`], but [`StoreError::Damaged`] only where nothing can be read.
@@ -140,12 +146,22 @@ impl SledStore {
         if state == State::Whole && !directory.sled().join("db").exists() {
             return Err(distrust(&directory, "sled's files are gone"));
         }
-        let engine = Arc::new(open_engine(&directory)?);
+        let engine = Arc::new(open_engine(&directory, salvage)?);
         let tally = match state {
             State::Whole if salvage => Tally::default(),
             State::Whole => verify(&engine, &directory)?,
             State::Absent | State::Unfinished => establish(&engine, &directory)?,
         };
+        Self::run(engine, directory, tally, salvage)
+    }
+
+    /// Starts the writer.
+    fn run(
+        engine: Arc<Engine>,
+        directory: Directory,
+        tally: Tally,
+        salvage: bool,
+    ) -> Result<Self, StoreError> {
         let shared = Arc::new(Shared::default());
         let (requests, queue) = mpsc::sync_channel(WAITING_MAX);
         let (owned, seen) = (Arc::clone(&engine), Arc::clone(&shared));
@@ -224,23 +240,34 @@ impl SledStore {
     }
 }
 
-/// Opens sled with the remedies against its broken snapshots.
-fn open_engine(directory: &Directory) -> Result<Engine, StoreError> {
-    directory.remove_half_snapshots()?;
-    let failure = match Engine::open(&directory.sled()) {
+/// Opens sled with the remedies against what it does to damaged files.
+fn open_engine(directory: &Directory, salvage: bool) -> Result<Engine, StoreError> {
+    let sled = if salvage {
+        directory.copy_for_salvage()?
+    } else {
+        directory.sled()
+    };
+    if !salvage && sled.exists() {
+        if seal::holds(&sled)? == Some(false) {
+            let what = "sled's file is not as it was when the store was closed";
+            return Err(distrust(directory, what));
+        }
+        seal::lift(&sled)?;
+    }
+    directory::remove_half_snapshots(&sled)?;
+    match Engine::open(&sled) {
         Ok(engine) => return Ok(engine),
         Err(OpenFailure::Other(error)) => return Err(error),
-        Err(OpenFailure::Snapshot(_)) => directory.set_snapshots_aside(),
-    };
-    failure?;
-    match Engine::open(&directory.sled()) {
+        Err(OpenFailure::Snapshot(_)) if salvage => directory::remove_snapshots(&sled, |_| true)?,
+        Err(OpenFailure::Snapshot(_)) => directory.set_snapshots_aside(&sled)?,
+    }
+    match Engine::open(&sled) {
         Ok(engine) => Ok(engine),
         Err(OpenFailure::Other(error)) => Err(error),
-        Err(OpenFailure::Snapshot(reason)) => Err(damaged(format!(
-            "sled cannot open {} ({reason}), neither with its snapshot nor without. Nothing in it \
-             was removed; restore it from an export, or run `ctxlog verify --salvage`",
-            directory.sled().display()
-        ))),
+        Err(OpenFailure::Snapshot(reason)) => {
+            let what = format!("sled reads neither its snapshot nor its whole log ({reason})");
+            Err(distrust(directory, &what))
+        }
     }
 }
 
@@ -290,7 +317,7 @@ fn verify(engine: &Engine, directory: &Directory) -> Result<Tally, StoreError> {
 /// Refuses a store that sled opened and that is not what was written.
 fn distrust(directory: &Directory, what: &str) -> StoreError {
     damaged(format!(
-        "{}: {what}. ctxlog changed nothing. Restore the store from an export, or run \
+        "{}: {what}. ctxlog removed nothing. Restore the store from an export, or run \
          `ctxlog verify --salvage` to save what can still be read",
         directory.path().display()
     ))

@@ -137,8 +137,10 @@ impl Writer {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        if self.poisoned.is_none() && self.unsynced.is_some() {
-            let _ = self.reach(Level::Synced); // nobody is left to tell; the head tells at reopen
+        // Nobody is left to tell of a failure; the tally tells at reopen.
+        let synced = self.unsynced.is_none() || self.reach(Level::Synced).is_ok();
+        if synced && self.poisoned.is_none() {
+            self.engine.settle();
         }
     }
 
