@@ -368,6 +368,7 @@ impl Check<'_> {
                     made = key.len() == 1 && frame::unseal(&key, &value).is_some();
                     made
                 }
+                Some(&keys::TALLY) => key.len() == 1, // looked into by `tally::verify`
                 _ => keys::content(&key).is_some(),
             };
             if !known {

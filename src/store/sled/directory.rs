@@ -5,14 +5,18 @@
 //! | `CTXLOG` | says that the directory is ours and of which format; the last thing that creation writes, the first thing that opening reads |
 //! | `CTXLOG.lock` | locked as long as a handle is open |
 //! | `CTXLOG.new` | the coming `CTXLOG`; left over only where creation was cut off |
+//! | `CTXLOG.synced` | the tally as of the last sync |
+//! | `CTXLOG.closed` | a checksum of sled's file, there while the store is closed |
 //! | `CTXLOG.unchecked` | sled had to be opened without its snapshot and not every value was checked since |
 //! | `sled/` | sled's own files |
 //! | `set-aside-N/` | snapshots that sled could not read |
+//! | `salvage/sled/` | a copy of `sled/`, there while the store is open for salvage |
 
 use std::fs::{self, File, TryLockError};
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Seek, Write};
 use std::path::{Path, PathBuf};
 
+use super::tally::Tally;
 use crate::store::StoreError;
 
 /// The newest format this code reads, and the one it writes.
@@ -21,8 +25,10 @@ pub(super) const FORMAT: u32 = 1;
 const MARKER: &str = "CTXLOG";
 const LOCK: &str = "CTXLOG.lock";
 const NEW: &str = "CTXLOG.new";
+const SYNCED: &str = "CTXLOG.synced";
 const UNCHECKED: &str = "CTXLOG.unchecked";
 const SLED: &str = "sled";
+const SALVAGE: &str = "salvage";
 
 /// What a path holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,7 +97,7 @@ fn inspect_unmarked(path: &Path) -> Result<State, StoreError> {
         match name.to_str() {
             Some(LOCK) => locked = true,
             Some(SLED) => sled = true,
-            Some(NEW) => {}
+            Some(NEW | SYNCED) => {}
             _ => others = Some(name),
         }
     }
@@ -139,9 +145,57 @@ impl Directory {
         &self.path
     }
 
+    /// What was last synced; `None` where nothing can be said.
+    pub(super) fn synced(&self) -> Result<Option<Tally>, StoreError> {
+        let path = self.path.join(SYNCED);
+        match fs::read(&path) {
+            Ok(bytes) => Ok(Tally::unseal(SYNCED.as_bytes(), &bytes)),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(io("reading", &path, e)),
+        }
+    }
+
+    /// The file that tells what was last synced, to be written from now on.
+    pub(super) fn receipt(&self) -> Result<Receipt, StoreError> {
+        let path = self.path.join(SYNCED);
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path);
+        let file = file.map_err(|e| io("opening", &path, e))?;
+        Ok(Receipt { file, path })
+    }
+
     /// Where sled's own files lie.
     pub(super) fn sled(&self) -> PathBuf {
         self.path.join(SLED)
+    }
+
+    /// Copies sled's files to where they can be opened, which changes them, without harm.
+    pub(super) fn copy_for_salvage(&self) -> Result<PathBuf, StoreError> {
+        self.remove_salvage()?;
+        let copy = self.path.join(SALVAGE).join(SLED);
+        let blobs = copy.join("blobs");
+        fs::create_dir_all(&blobs).map_err(|e| io("creating", &blobs, e))?;
+        let sled = self.sled();
+        for found in fs::read_dir(&sled).map_err(|e| io("reading", &sled, e))? {
+            let path = found.map_err(|e| io("reading", &sled, e))?.path();
+            if path.is_file() {
+                let to = copy.join(path.file_name().unwrap_or_default());
+                fs::copy(&path, to).map_err(|e| io("copying", &path, e))?;
+            }
+        }
+        Ok(copy)
+    }
+
+    /// Removes what [`Self::copy_for_salvage`] made.
+    pub(super) fn remove_salvage(&self) -> Result<(), StoreError> {
+        let copy = self.path.join(SALVAGE);
+        match fs::remove_dir_all(&copy) {
+            Err(e) if e.kind() != ErrorKind::NotFound => Err(io("removing", &copy, e)),
+            _ => Ok(()),
+        }
     }
 
     /// Writes the marker, whole and last: until it is there, the directory is unfinished.
@@ -164,30 +218,20 @@ impl Directory {
         sync_dir(&self.path)
     }
 
-    /// Removes half-written snapshots: sled would take one for a whole one and fail.
-    pub(super) fn remove_half_snapshots(&self) -> Result<(), StoreError> {
-        for path in self.snapshots()? {
-            if path.extension().is_some_and(|e| e == "generating") {
-                fs::remove_file(&path).map_err(|e| io("removing", &path, e))?;
-            }
-        }
-        Ok(())
-    }
-
     /// Moves all snapshots out of sled's way and remembers that every value must be checked:
     /// without a snapshot, sled drops a damaged page without a word.
-    pub(super) fn set_snapshots_aside(&self) -> Result<(), StoreError> {
+    pub(super) fn set_snapshots_aside(&self, sled: &Path) -> Result<(), StoreError> {
         let note = self.path.join(UNCHECKED);
         let noted = File::create(&note).and_then(|f| f.sync_all());
         noted.map_err(|e| io("writing", &note, e))?;
         sync_dir(&self.path)?;
         let aside = self.new_aside()?;
-        for path in self.snapshots()? {
+        for path in snapshots(sled)? {
             let name = path.file_name().unwrap_or_default();
             fs::rename(&path, aside.join(name)).map_err(|e| io("moving", &path, e))?;
         }
         sync_dir(&aside)?;
-        sync_dir(&self.sled())?;
+        sync_dir(sled)?;
         sync_dir(&self.path)
     }
 
@@ -205,23 +249,6 @@ impl Directory {
         }
     }
 
-    fn snapshots(&self) -> Result<Vec<PathBuf>, StoreError> {
-        let sled = self.sled();
-        let listed = match fs::read_dir(&sled) {
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            listed => listed.map_err(|e| io("reading", &sled, e))?,
-        };
-        let mut found = Vec::new();
-        for entry in listed {
-            let path = entry.map_err(|e| io("reading", &sled, e))?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if name.starts_with("snap.") {
-                found.push(path);
-            }
-        }
-        Ok(found)
-    }
-
     /// Whether a full check is still owed.
     pub(super) fn unchecked(&self) -> bool {
         self.path.join(UNCHECKED).exists()
@@ -234,6 +261,62 @@ impl Directory {
             Err(e) if e.kind() != ErrorKind::NotFound => Err(io("removing", &note, e)),
             _ => sync_dir(&self.path),
         }
+    }
+}
+
+/// Removes half-written snapshots: sled would take one for a whole one and fail.
+pub(super) fn remove_half_snapshots(sled: &Path) -> Result<(), StoreError> {
+    remove_snapshots(sled, |path| {
+        path.extension().is_some_and(|e| e == "generating")
+    })
+}
+
+/// Removes snapshots; whole ones only from a copy.
+pub(super) fn remove_snapshots(
+    sled: &Path,
+    which: impl Fn(&Path) -> bool,
+) -> Result<(), StoreError> {
+    for path in snapshots(sled)? {
+        if which(&path) {
+            fs::remove_file(&path).map_err(|e| io("removing", &path, e))?;
+        }
+    }
+    Ok(())
+}
+
+/// sled's snapshot files, half-written ones too.
+fn snapshots(sled: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    let listed = match fs::read_dir(sled) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        listed => listed.map_err(|e| io("reading", sled, e))?,
+    };
+    let mut found = Vec::new();
+    for entry in listed {
+        let path = entry.map_err(|e| io("reading", sled, e))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with("snap.") {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+/// Tells what was synced. Always written after the sync itself and never waited for: after power
+/// loss it may be older than sled's file, but not newer.
+#[derive(Debug)]
+pub(super) struct Receipt {
+    file: File,
+    path: PathBuf,
+}
+
+impl Receipt {
+    pub(super) fn write(&mut self, tally: Tally) -> Result<(), StoreError> {
+        let bytes = tally.seal(SYNCED.as_bytes());
+        let written = self
+            .file
+            .rewind()
+            .and_then(|()| self.file.write_all(&bytes));
+        written.map_err(|e| io("writing", &self.path, e))
     }
 }
 

@@ -6,13 +6,14 @@ use std::fs::File;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use ::sled::IVec;
 
 use super::frame::{self, Change, First};
-use super::keys;
+use super::{keys, seal};
 use crate::store::StoreError;
 
 /// sled's page cache, in bytes. sled keeps to it within a factor of about 1.2, scans aside.
@@ -35,6 +36,8 @@ pub(super) struct Engine {
     tree: Option<::sled::Db>,
     file: File,
     dir: PathBuf,
+    /// Whether everything is on the disk and nothing more will be written.
+    settled: AtomicBool,
 }
 
 impl std::fmt::Debug for Engine {
@@ -63,11 +66,15 @@ impl Engine {
                 Err(Attempt::Failed(failure)) => return Err(failure),
                 Ok(tree) => {
                     let file = open_file(&dir.join("db")).map_err(OpenFailure::Other)?;
-                    return Ok(Self {
-                        tree: Some(tree),
-                        file,
-                        dir: dir.to_owned(),
-                    });
+                    return {
+                        let settled = AtomicBool::new(false);
+                        Ok(Self {
+                            tree: Some(tree),
+                            file,
+                            dir: dir.to_owned(),
+                            settled,
+                        })
+                    };
                 }
             }
         }
@@ -171,6 +178,27 @@ impl Engine {
         })
     }
 
+    /// Says that everything is on the disk and nothing more will be written.
+    pub(super) fn settle(&self) {
+        self.settled.store(true, Ordering::Release);
+    }
+
+    /// Waits until nothing of sled has its file open any more: its pool may still be writing or
+    /// cutting it after the tree is gone, and whatever does so shares sled's lock.
+    fn left_alone(&self) -> bool {
+        let patience = Instant::now();
+        let Ok(file) = File::open(self.dir.join("db")) else {
+            return false;
+        };
+        while file.try_lock().is_err() {
+            if patience.elapsed() > CLOSE_TIME {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        true
+    }
+
     /// The same engine with another file behind [`Self::sync`].
     #[cfg(test)]
     pub(super) fn with_sync_file(mut self, file: File) -> Self {
@@ -189,12 +217,12 @@ impl Drop for Engine {
             let _ = catch_unwind(AssertUnwindSafe(|| drop(tree)));
             let _ = closed.send(());
         };
-        if std::thread::Builder::new()
+        let closing = std::thread::Builder::new()
             .name("ctxlog-close".into())
-            .spawn(close)
-            .is_ok()
-        {
-            let _ = wait.recv_timeout(CLOSE_TIME);
+            .spawn(close);
+        let closed = closing.is_ok() && wait.recv_timeout(CLOSE_TIME).is_ok() && self.left_alone();
+        if closed && self.settled.load(Ordering::Acquire) {
+            let _ = seal::leave(&self.dir); // without it the next open cannot compare; no more
         }
     }
 }

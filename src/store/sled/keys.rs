@@ -9,6 +9,7 @@
 //! | `H` conversation | first seq, head seq, head hash |
 //! | `N` (1 length segment)* 0 length name | conversation |
 //! | `M` | `ctxlog 1`: says that creation was finished |
+//! | `T` | the tally: number of groups, sum of the head records |
 //!
 //! A content lies under its key and, where it is longer than one value, continues under the key
 //! with a chunk number (u32, from 1) behind it.
@@ -23,6 +24,7 @@ pub(super) const DERIVED: u8 = b'D';
 pub(super) const HEAD: u8 = b'H';
 pub(super) const NAME: u8 = b'N';
 pub(super) const MADE: u8 = b'M';
+pub(super) const TALLY: u8 = b'T';
 
 const SEGMENT: u8 = 1;
 const LAST: u8 = 0;
@@ -108,7 +110,7 @@ pub(super) fn after(prefix: &[u8]) -> Vec<u8> {
     vec![u8::MAX; OWNER]
 }
 
-/// The conversation in a key of any kind but `N` and `M`.
+/// The conversation in a key of any kind but `N`, `M` and `T`.
 pub(super) fn owner(key: &[u8]) -> Option<ConversationId> {
     array(key.get(1..OWNER)?).map(ConversationId)
 }
@@ -215,7 +217,7 @@ mod tests {
 
         #[test]
         fn no_bytes_make_key_readers_panic(key in prop::collection::vec(any::<u8>(), 0..60)) {
-            for tag in [BLOB, DERIVED, HEAD, LOG, MADE, NAME, PAYLOAD] {
+            for tag in [BLOB, DERIVED, HEAD, LOG, MADE, NAME, PAYLOAD, TALLY] {
                 let key: Vec<u8> = std::iter::once(tag).chain(key.iter().copied()).collect();
                 let _ = (content(&key), read_name(&key), owner(&key), seq(&key), index(&key));
             }

@@ -8,7 +8,9 @@
 //! | a kill while opening leaves half a snapshot, which the next open fails on | removed before every open |
 //! | an unreadable snapshot | set aside, never deleted; then every value must be checked |
 //! | large values go to files that are never synced | no value exceeds 4096 bytes |
-//! | it panics, or silently drops pages, where its files are damaged | every call is guarded; every value has a checksum; logs are counted against their head records |
+//! | it panics where its files are damaged | every call is guarded; every value has a checksum |
+//! | where it meets damage at open, it overwrites all that follows | a checksum left at close is compared before sled is started |
+//! | it silently drops a damaged page, or all that follows | logs are counted against their head records, and these against a tally |
 //! | transactions deadlock | not used: one thread writes, one batch per group |
 //! | its default cache is 1 GB | 64 MiB |
 
@@ -17,11 +19,12 @@ mod directory;
 mod engine;
 mod frame;
 mod keys;
+mod seal;
+mod tally;
 mod writer;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -29,6 +32,7 @@ use std::thread::JoinHandle;
 use self::directory::{Directory, State};
 use self::engine::{ContentError, Engine, OpenFailure, damaged};
 use self::frame::{Change, First, Frame, Place};
+use self::tally::Tally;
 use self::writer::{Claim, Request, Shared, Writer, place};
 use super::limits::{self, BLOB_BYTES_MAX, DERIVED_BYTES_MAX, NAME_BYTES_MAX};
 use super::{Batch, Level, Listed, Name, Payload, Store, StoreError};
@@ -63,8 +67,8 @@ struct Inner {
     engine: Arc<Engine>,
     /// Held by whoever reads something in order to replace it (payloads, blobs, derived data).
     rewriting: Mutex<()>,
-    /// Whether sled lost its snapshot and not every value was found whole since.
-    unchecked: AtomicBool,
+    /// Whether it was opened to save what can be read, and must not be written.
+    salvage: bool,
     /// Last, so that the lock goes when all else is closed.
     directory: Directory,
 }
@@ -75,6 +79,9 @@ impl Drop for Inner {
         if let Some(writer) = self.writer.take() {
             let _ = writer.join(); // it panics only by a bug; what it acknowledged is where it said
         }
+        if self.salvage {
+            let _ = self.directory.remove_salvage(); // else the next salvage does it
+        }
     }
 }
 
@@ -83,14 +90,10 @@ impl SledStore {
     ///
     /// # Errors
     /// [`StoreError::Busy`], [`StoreError::NotAStore`], [`StoreError::Newer`]: the directory was
-    /// left untouched. [`StoreError::Damaged`] where sled cannot open its files.
+    /// left untouched. [`StoreError::Damaged`] where sled cannot open its files, or opens them
+    /// without something that was written; [`Self::salvage`] may still read the rest.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
-        let path = path.as_ref();
-        directory::inspect(path)?;
-        let directory = Directory::lock(path)?;
-        // Again, since another process may have been here between the look and the lock.
-        let state = directory::inspect(directory.path())?;
-        Self::start(directory, state)
+        Self::open_as(path.as_ref(), false)
     }
 
     /// Opens the store at `path`, which must exist.
@@ -98,11 +101,32 @@ impl SledStore {
     /// # Errors
     /// As [`Self::open`]; [`StoreError::NotAStore`] where there is none.
     pub fn open_existing(path: impl AsRef<Path>) -> Result<Self, StoreError> {
-        let path = path.as_ref();
+        Self::existing(path.as_ref(), false)
+    }
+
+    /// Opens a damaged store to save what can be read. Works on a copy of sled's files, which
+    /// needs as much space again and is removed with the last handle: the store itself stays as it
+    /// is. [`Store::check`] says what is wrong; every verb that writes is refused.
+    ///
+    /// # Errors
+    /// As [`Self::open_existing`], but [`StoreError::Damaged`] only where nothing can be read.
+    pub fn salvage(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        Self::existing(path.as_ref(), true)
+    }
+
+    fn existing(path: &Path, salvage: bool) -> Result<Self, StoreError> {
         match directory::inspect(path)? {
-            State::Whole => Self::open(path),
+            State::Whole => Self::open_as(path, salvage),
             State::Absent | State::Unfinished => Err(directory::absent(path)),
         }
+    }
+
+    fn open_as(path: &Path, salvage: bool) -> Result<Self, StoreError> {
+        directory::inspect(path)?;
+        let directory = Directory::lock(path)?;
+        // Again, since another process may have been here between the look and the lock.
+        let state = directory::inspect(directory.path())?;
+        Self::start(directory, state, salvage)
     }
 
     /// The store's directory.
@@ -118,36 +142,44 @@ impl SledStore {
         self.inner.directory.sled()
     }
 
-    fn start(directory: Directory, state: State) -> Result<Self, StoreError> {
+    fn start(directory: Directory, state: State, salvage: bool) -> Result<Self, StoreError> {
         if state == State::Whole && !directory.sled().join("db").exists() {
-            return Err(damaged(format!(
-                "{} is a ctxlog store, but sled's files in it are gone. Nothing was changed; \
-                 restore them from an export",
-                directory.path().display()
-            )));
+            return Err(distrust(&directory, "sled's files are gone"));
         }
-        let engine = open_engine(&directory)?;
-        establish(&engine, &directory, state)?;
-        let unchecked = directory.unchecked();
-        let (engine, shared) = (Arc::new(engine), Arc::new(Shared::default()));
+        let engine = Arc::new(open_engine(&directory, salvage)?);
+        let tally = match state {
+            State::Whole if salvage => Tally::default(),
+            State::Whole => verify(&engine, &directory)?,
+            State::Absent | State::Unfinished => establish(&engine, &directory)?,
+        };
+        Self::run(engine, directory, tally, salvage)
+    }
+
+    /// Starts the writer.
+    fn run(
+        engine: Arc<Engine>,
+        directory: Directory,
+        tally: Tally,
+        salvage: bool,
+    ) -> Result<Self, StoreError> {
+        let shared = Arc::new(Shared::default());
         let (requests, queue) = mpsc::sync_channel(WAITING_MAX);
-        let writer = spawn(Writer::new(Arc::clone(&engine), Arc::clone(&shared)), queue)?;
+        let (owned, seen) = (Arc::clone(&engine), Arc::clone(&shared));
+        let writer = spawn(Writer::new(owned, seen, tally, directory.receipt()?), queue)?;
+        let (requests, writer) = (Some(requests), Some(writer));
+        let rewriting = Mutex::new(());
         let inner = Inner {
-            requests: Some(requests),
-            writer: Some(writer),
+            requests,
+            writer,
             shared,
             engine,
-            rewriting: Mutex::new(()),
-            unchecked: AtomicBool::new(unchecked),
+            rewriting,
+            salvage,
             directory,
         };
-        let store = Self {
+        Ok(Self {
             inner: Arc::new(inner),
-        };
-        if unchecked {
-            store.check(None)?;
-        }
-        Ok(store)
+        })
     }
 
     fn engine(&self) -> &Engine {
@@ -161,12 +193,9 @@ impl SledStore {
         changes: Vec<Change>,
         level: Level,
     ) -> Result<(), StoreError> {
-        if self.inner.unchecked.load(Ordering::Acquire) {
+        if self.inner.salvage {
             return Err(damaged(
-                "sled lost its snapshot and a check found damage, so nothing is written here. \
-                 What can be read is still served; run `ctxlog verify` to see the damage, and \
-                 restore from an export"
-                    .into(),
+                "the store is open for salvage, so nothing is written".into(),
             ));
         }
         let (reply, outcome) = mpsc::sync_channel(1);
@@ -211,45 +240,87 @@ impl SledStore {
     }
 }
 
-/// Opens sled with the remedies against its broken snapshots.
-fn open_engine(directory: &Directory) -> Result<Engine, StoreError> {
-    directory.remove_half_snapshots()?;
-    let failure = match Engine::open(&directory.sled()) {
+/// Opens sled with the remedies against what it does to damaged files.
+fn open_engine(directory: &Directory, salvage: bool) -> Result<Engine, StoreError> {
+    let sled = if salvage {
+        directory.copy_for_salvage()?
+    } else {
+        directory.sled()
+    };
+    if !salvage && sled.exists() {
+        if seal::holds(&sled)? == Some(false) {
+            let what = "sled's file is not as it was when the store was closed";
+            return Err(distrust(directory, what));
+        }
+        seal::lift(&sled)?;
+    }
+    directory::remove_half_snapshots(&sled)?;
+    match Engine::open(&sled) {
         Ok(engine) => return Ok(engine),
         Err(OpenFailure::Other(error)) => return Err(error),
-        Err(OpenFailure::Snapshot(_)) => directory.set_snapshots_aside(),
-    };
-    failure?;
-    match Engine::open(&directory.sled()) {
+        Err(OpenFailure::Snapshot(_)) if salvage => directory::remove_snapshots(&sled, |_| true)?,
+        Err(OpenFailure::Snapshot(_)) => directory.set_snapshots_aside(&sled)?,
+    }
+    match Engine::open(&sled) {
         Ok(engine) => Ok(engine),
         Err(OpenFailure::Other(error)) => Err(error),
-        Err(OpenFailure::Snapshot(reason)) => Err(damaged(format!(
-            "sled cannot open {} ({reason}), neither with its snapshot nor without. Nothing in it \
-             was removed; restore it from an export, or run `ctxlog verify --salvage`",
-            directory.sled().display()
-        ))),
+        Err(OpenFailure::Snapshot(reason)) => {
+            let what = format!("sled reads neither its snapshot nor its whole log ({reason})");
+            Err(distrust(directory, &what))
+        }
     }
 }
 
-/// Finishes creation, or makes sure that what was created is what was opened.
-fn establish(engine: &Engine, directory: &Directory, state: State) -> Result<(), StoreError> {
-    let key = [keys::MADE];
-    let value = frame::seal(&key, MADE.to_vec());
-    if state == State::Whole {
-        return match engine.value(&key)? {
-            Some(found) if found == value => directory::sync_dir(&directory.sled()),
-            _ => Err(damaged(format!(
-                "sled opened {} without the record that every store begins with: its files were \
-                 replaced or lost. Nothing was changed; restore them from an export, or run \
-                 `ctxlog verify --salvage`",
-                directory.sled().display()
-            ))),
-        };
-    }
-    engine.apply(vec![(key.to_vec(), Some(value))])?;
+/// Finishes creation.
+fn establish(engine: &Engine, directory: &Directory) -> Result<Tally, StoreError> {
+    let tally = Tally::default();
+    let made = frame::seal(&[keys::MADE], MADE.to_vec());
+    engine.apply(vec![(vec![keys::MADE], Some(made)), tally.change()])?;
     engine.flush()?;
     engine.sync()?;
-    directory.finish()
+    directory.finish()?;
+    Ok(tally)
+}
+
+/// Makes sure that what was opened is what was written; checks every value where that is owed.
+fn verify(engine: &Engine, directory: &Directory) -> Result<Tally, StoreError> {
+    let key = [keys::MADE];
+    if engine
+        .value(&key)?
+        .is_none_or(|found| found != frame::seal(&key, MADE.to_vec()))
+    {
+        return Err(distrust(
+            directory,
+            "the record that every store begins with is missing",
+        ));
+    }
+    let tally = tally::verify(engine, directory.synced()?);
+    let tally = tally.map_err(|error| match error {
+        StoreError::Damaged { reason, .. } => distrust(directory, &reason),
+        error => error,
+    })?;
+    if directory.unchecked() {
+        let found = check::check(engine, &Shared::default(), None);
+        if let Some(first) = found.first() {
+            let count = found.len();
+            let what = format!(
+                "sled lost its snapshot, and a check of every value found {count} faults, first: {first}"
+            );
+            return Err(distrust(directory, &what));
+        }
+        directory.checked()?;
+    }
+    directory::sync_dir(&directory.sled())?;
+    Ok(tally)
+}
+
+/// Refuses a store that sled opened and that is not what was written.
+fn distrust(directory: &Directory, what: &str) -> StoreError {
+    damaged(format!(
+        "{}: {what}. ctxlog removed nothing. Restore the store from an export, or run \
+         `ctxlog verify --salvage` to save what can still be read",
+        directory.path().display()
+    ))
 }
 
 fn spawn(writer: Writer, queue: Receiver<Request>) -> Result<JoinHandle<()>, StoreError> {
@@ -535,13 +606,11 @@ impl Store for SledStore {
     }
 
     fn check(&self, conversation: Option<ConversationId>) -> Result<Vec<StoreError>, StoreError> {
-        let found = check::check(self.engine(), &self.inner.shared, conversation);
-        if conversation.is_none()
-            && found.is_empty()
-            && self.inner.unchecked.load(Ordering::Acquire)
-        {
-            self.inner.directory.checked()?;
-            self.inner.unchecked.store(false, Ordering::Release);
+        let mut found = check::check(self.engine(), &self.inner.shared, conversation);
+        if conversation.is_none() {
+            let synced = self.inner.directory.synced()?;
+            let _gate = self.inner.shared.gate();
+            found.extend(tally::verify(self.engine(), synced).err());
         }
         Ok(found)
     }

@@ -1,1 +1,188 @@
-//! Tests of what only the inside can bring about.
+//! Tests of what only the inside can bring about: a disk that refuses to sync.
+
+use std::fs::File;
+use std::sync::mpsc::sync_channel;
+
+use super::*;
+use crate::store::Record;
+
+/// A store whose sync goes to a device that answers every sync with an error.
+fn unsyncable(dir: &Path) -> SledStore {
+    drop(SledStore::open(dir).unwrap());
+    let directory = Directory::lock(dir).unwrap();
+    let device = File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+        .unwrap();
+    assert!(device.sync_data().is_err(), "the fault is there");
+    let engine = open_engine(&directory, false).unwrap_or_else(|e| panic!("{e}"));
+    let tally = verify(&engine, &directory).unwrap();
+    let engine = Arc::new(engine.with_sync_file(device));
+    SledStore::run(engine, directory, tally, false).unwrap()
+}
+
+fn batch(head: Option<Head>) -> Batch {
+    let seq = head.map_or(Seq(0), |head| head.seq.next());
+    let record = Record {
+        seq,
+        hash: Hash([1; 32]),
+        entry: vec![2; 80],
+        payloads: Vec::new(),
+    };
+    let name = Name {
+        namespace: vec!["t".into()],
+        name: "a".into(),
+    };
+    let birth = head.is_none().then_some(name);
+    Batch {
+        conversation: ConversationId([3; 16]),
+        expected: head,
+        birth,
+        records: vec![record],
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_failed_sync_is_indeterminate_and_poisons_the_handle() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = unsyncable(dir.path());
+    store.append(batch(None), Level::Flushed).unwrap();
+    let conversation = ConversationId([3; 16]);
+    let head = store.head(conversation).unwrap();
+    let unknown = store.append(batch(head), Level::Synced);
+    assert!(
+        matches!(unknown, Err(StoreError::Indeterminate { .. })),
+        "{unknown:?}"
+    );
+    assert_eq!(
+        store.durable_head(conversation).unwrap(),
+        None,
+        "nothing was ever synced"
+    );
+    let head = store.head(conversation).unwrap();
+    for level in [Level::Buffered, Level::Flushed, Level::Synced] {
+        let refused = store.append(batch(head), level);
+        assert!(
+            matches!(refused, Err(StoreError::Poisoned { .. })),
+            "{refused:?}"
+        );
+        assert!(matches!(
+            store.sync(level),
+            Err(StoreError::Poisoned { .. })
+        ));
+    }
+    assert_eq!(store.head(conversation).unwrap(), head, "reading goes on");
+    drop(store);
+    assert!(
+        !dir.path().join("CTXLOG.closed").exists(),
+        "no seal over what may not be there"
+    );
+    let store = SledStore::open(dir.path()).unwrap();
+    assert_eq!(
+        store.durable_head(conversation).unwrap(),
+        store.head(conversation).unwrap()
+    );
+}
+
+/// sled's flush finds nothing to do and says so; the sync is asked for all the same.
+#[cfg(target_os = "linux")]
+#[test]
+fn syncing_asks_the_disk_even_when_sled_has_nothing_to_flush() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = unsyncable(dir.path());
+    store.sync(Level::Flushed).unwrap();
+    assert!(matches!(
+        store.sync(Level::Synced),
+        Err(StoreError::Indeterminate { .. })
+    ));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_failed_sync_in_the_background_poisons_the_handle() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = unsyncable(dir.path());
+    store.append(batch(None), Level::Buffered).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let head = store.head(ConversationId([3; 16])).unwrap();
+    let refused = store.append(batch(head), Level::Buffered);
+    assert!(
+        matches!(refused, Err(StoreError::Poisoned { .. })),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn one_group_takes_many_requests_and_answers_each_by_its_own_outcome() {
+    let dir = tempfile::tempdir().unwrap();
+    let directory = Directory::lock(dir.path()).unwrap();
+    let engine = Arc::new(open_engine(&directory, false).unwrap_or_else(|e| panic!("{e}")));
+    let tally = establish(&engine, &directory).unwrap();
+    let (requests, queue) = sync_channel(WAITING_MAX);
+    let conversation = ConversationId([3; 16]);
+    let (mut head, mut outcomes) = (None, Vec::new());
+    for number in 0..200_u64 {
+        let newest = Head {
+            seq: Seq(number),
+            hash: Hash([1; 32]),
+        };
+        let (reply, outcome) = sync_channel(1);
+        // Every tenth expects a head that the one before it in the same group moved away.
+        let stale = number % 10 == 9;
+        let birth = head.is_none().then(|| Name {
+            namespace: vec!["t".into()],
+            name: "a".into(),
+        });
+        let expected = if stale {
+            Some(Head {
+                hash: Hash([9; 32]),
+                ..newest
+            })
+        } else {
+            head
+        };
+        let claim = Claim {
+            conversation,
+            expected,
+            birth,
+            first: Seq(number),
+            newest,
+        };
+        let changes = vec![(keys::entry(conversation, Seq(number)), Some(vec![0; 5]))];
+        requests
+            .send(Request {
+                claim: Some(claim),
+                changes,
+                level: Level::Flushed,
+                reply,
+            })
+            .unwrap();
+        outcomes.push((stale, outcome));
+        if !stale {
+            head = Some(newest);
+        }
+    }
+    drop(requests);
+    let shared = Arc::new(Shared::default());
+    let writer = Writer::new(
+        Arc::clone(&engine),
+        shared,
+        tally,
+        directory.receipt().unwrap(),
+    );
+    writer.run(&queue);
+    for (stale, outcome) in outcomes {
+        let outcome = outcome.recv().unwrap();
+        assert_eq!(matches!(outcome, Err(StoreError::Stale { .. })), stale);
+        assert_eq!(outcome.is_ok(), !stale);
+    }
+    assert_eq!(
+        directory.synced().unwrap().map(|tally| tally.groups),
+        Some(1),
+        "one group"
+    );
+    let scan = engine.scan(&[keys::LOG], &[keys::LOG + 1]).unwrap();
+    assert_eq!(scan.count(), 180, "what was refused was not written");
+}

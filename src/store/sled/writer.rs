@@ -6,9 +6,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::directory::Receipt;
 use super::engine::{Engine, damaged};
 use super::frame::{self, Change, Span};
 use super::keys;
+use super::tally::Tally;
 use crate::log::{ConversationId, Head, Seq};
 use crate::store::{Level, Name, StoreError};
 
@@ -81,6 +83,9 @@ pub(super) struct Writer {
     engine: Arc<Engine>,
     shared: Arc<Shared>,
     heads: HashMap<ConversationId, Option<Span>>,
+    /// As of the group that was last put together.
+    tally: Tally,
+    receipt: Receipt,
     /// Bytes applied since the last flush.
     unflushed: usize,
     /// When the oldest change was applied that is not synced.
@@ -100,15 +105,22 @@ struct Group {
 }
 
 impl Writer {
-    pub(super) fn new(engine: Arc<Engine>, shared: Arc<Shared>) -> Self {
-        let heads = HashMap::new();
+    pub(super) fn new(
+        engine: Arc<Engine>,
+        shared: Arc<Shared>,
+        tally: Tally,
+        receipt: Receipt,
+    ) -> Self {
+        let (heads, poisoned) = (HashMap::new(), None);
         Self {
             engine,
             shared,
             heads,
+            tally,
+            receipt,
             unflushed: 0,
             unsynced: None,
-            poisoned: None,
+            poisoned,
         }
     }
 
@@ -125,8 +137,10 @@ impl Writer {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        if self.poisoned.is_none() && self.unsynced.is_some() {
-            let _ = self.reach(Level::Synced); // nobody is left to tell; the head tells at reopen
+        // Nobody is left to tell of a failure; the tally tells at reopen.
+        let synced = self.unsynced.is_none() || self.reach(Level::Synced).is_ok();
+        if synced && self.poisoned.is_none() {
+            self.engine.settle();
         }
     }
 
@@ -208,18 +222,19 @@ impl Writer {
             self.christen(name, conversation, group)?;
         }
         let first = span.map_or(first, |span| span.first);
-        let span = Span {
+        let moved = Span {
             first,
             head: newest,
         };
+        self.tally = self.tally.moved(conversation, span, moved);
         group
             .changes
-            .push(frame::write_span(keys::head(conversation), span));
+            .push(frame::write_span(keys::head(conversation), moved));
         // Before it is applied: a reader that finds no note may take the head for durable.
         if group.grown.insert(conversation) {
             self.shared.behind().entry(conversation).or_insert(head);
         }
-        self.heads.insert(conversation, Some(span));
+        self.heads.insert(conversation, Some(moved));
         Ok(())
     }
 
@@ -253,10 +268,12 @@ impl Writer {
         Ok(span)
     }
 
-    fn apply(&mut self, changes: Vec<Change>, bytes: usize) -> Result<(), String> {
+    fn apply(&mut self, mut changes: Vec<Change>, bytes: usize) -> Result<(), String> {
         if changes.is_empty() {
             return Ok(());
         }
+        self.tally = self.tally.counted();
+        changes.push(self.tally.change());
         let applied = {
             let _gate = self.shared.gate();
             self.engine.apply(changes)
@@ -302,7 +319,10 @@ impl Writer {
         let done = match level {
             Level::Buffered => Ok(()),
             Level::Flushed => self.engine.flush(),
-            Level::Synced => self.engine.sync(),
+            Level::Synced => self
+                .engine
+                .sync()
+                .and_then(|()| self.receipt.write(self.tally)),
         };
         done.map_err(|error| self.poison(&error))?;
         match level {

@@ -1,0 +1,105 @@
+//! What tells, before sled is started, that its file is not as it was left.
+//!
+//! When sled opens its file it reads all that was written since its snapshot, and where it meets
+//! damage it overwrites everything behind with zeroes. So a clean close leaves a checksum of just
+//! what sled will read, and a file that does not match it is never handed to sled.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use super::{frame, keys};
+use crate::store::StoreError;
+
+/// sled's unit of writing; fixed when a store is made, and never set by us.
+const SEGMENT_BYTES: u64 = 512 << 10;
+/// A segment begins with a checksum, its place in the log (xored with the largest integer) and
+/// the place up to which the log was safe.
+const HEADER_BYTES: u64 = 20;
+const NAME: &str = "CTXLOG.closed";
+
+fn path(sled: &Path) -> PathBuf {
+    sled.with_file_name(NAME)
+}
+
+/// Leaves the checksum; for when sled is closed and all is on the disk.
+pub(super) fn leave(sled: &Path) -> std::io::Result<()> {
+    let body = checksum(sled)?.to_vec();
+    fs::write(path(sled), frame::seal(NAME.as_bytes(), body))
+}
+
+/// Whether sled's file is as it was left; `None` where that is not known, as after a kill.
+pub(super) fn holds(sled: &Path) -> Result<Option<bool>, StoreError> {
+    let place = path(sled);
+    let left = match fs::read(&place) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        left => left.map_err(|source| io("reading", &place, source))?,
+    };
+    let Some(body) = frame::unseal(NAME.as_bytes(), &left) else {
+        return Ok(None);
+    };
+    let now = checksum(sled).map_err(|source| io("reading", sled, source))?;
+    Ok(Some(keys::array(body) == Some(now)))
+}
+
+/// Takes the checksum away, for good, before anything is written.
+pub(super) fn lift(sled: &Path) -> Result<(), StoreError> {
+    let place = path(sled);
+    match fs::remove_file(&place) {
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(io("removing", &place, source)),
+        Ok(()) => sled.parent().map_or(Ok(()), super::directory::sync_dir),
+    }
+}
+
+/// The length of sled's file and a crc32c over all segment headers and over every segment that is
+/// not wholly covered by the snapshot.
+fn checksum(sled: &Path) -> std::io::Result<[u8; 12]> {
+    let covered = snapshot(sled)?;
+    let mut file = File::open(sled.join("db"))?;
+    let length = file.metadata()?.len();
+    let (mut crc, mut start, mut bytes) = (0, 0, Vec::new());
+    while start < length {
+        bytes.clear();
+        file.seek(SeekFrom::Start(start))?;
+        Read::by_ref(&mut file)
+            .take(HEADER_BYTES)
+            .read_to_end(&mut bytes)?;
+        if place(&bytes).is_none_or(|place| place.saturating_add(SEGMENT_BYTES) > covered) {
+            let rest = SEGMENT_BYTES.saturating_sub(HEADER_BYTES);
+            Read::by_ref(&mut file).take(rest).read_to_end(&mut bytes)?;
+        }
+        crc = crc32c::crc32c_append(crc, &bytes);
+        start = start.saturating_add(SEGMENT_BYTES);
+    }
+    let mut sum = [0; 12];
+    sum.iter_mut()
+        .zip(length.to_be_bytes().into_iter().chain(crc.to_be_bytes()))
+        .for_each(|(to, from)| *to = from);
+    Ok(sum)
+}
+
+/// Where in the log a segment stands; `None` where its header does not say.
+fn place(header: &[u8]) -> Option<u64> {
+    let place = u64::from_le_bytes(keys::array(header.get(4..12)?)?) ^ (u64::MAX >> 1);
+    (place <= u64::MAX >> 1).then_some(place)
+}
+
+/// The place in the log up to which the newest snapshot covers it.
+fn snapshot(sled: &Path) -> std::io::Result<u64> {
+    let mut newest = 0;
+    for found in fs::read_dir(sled)? {
+        let name = found?.file_name();
+        let digits = name.to_str().and_then(|name| name.strip_prefix("snap."));
+        let place = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        newest = newest.max(place.unwrap_or(0));
+    }
+    Ok(newest)
+}
+
+fn io(doing: &str, path: &Path, source: std::io::Error) -> StoreError {
+    StoreError::Io {
+        what: format!("{doing} {}", path.display()),
+        source,
+    }
+}
