@@ -1,5 +1,6 @@
 //! Reading words back: messages, settings, notes.
 
+use crate::formats::{Item, Profile, Rendered, render};
 use crate::log::{
     Author, Fields, Json, Message, MessageId, Part, Role, Seq, payload,
     payload::{PayloadError, Secret},
@@ -60,23 +61,32 @@ pub struct LoadedWindow {
 }
 
 impl LoadedWindow {
+    /// The request body a client would send. With `as_is` the provider's rules are not made to
+    /// hold; without it, what was changed for them is listed.
+    #[must_use]
+    pub fn render(&self, profile: Profile, as_is: bool) -> Rendered {
+        let (items, model) = (self.rendered_items(), self.model.as_deref());
+        render(
+            profile,
+            &items,
+            &self.settings,
+            &self.settings_format,
+            model,
+            as_is,
+        )
+    }
+
     /// The items as rendering takes them.
     #[must_use]
-    pub fn rendered_items(&self) -> Vec<crate::formats::Item<'_>> {
-        let item = |i: &'_ LoadedItem| -> (Seq, Option<Seq>, Option<Seq>) {
-            (i.id.seq(), i.continues, i.same_source)
-        };
+    pub fn rendered_items(&self) -> Vec<Item<'_>> {
         self.items
             .iter()
-            .map(|i| {
-                let (seq, continues, same_source) = item(i);
-                crate::formats::Item {
-                    seq,
-                    message: &i.message,
-                    continues,
-                    same_source,
-                    answers: &i.answers,
-                }
+            .map(|i| Item {
+                seq: i.id.seq(),
+                message: &i.message,
+                continues: i.continues,
+                same_source: i.same_source,
+                answers: &i.answers,
             })
             .collect()
     }
@@ -103,7 +113,9 @@ impl Conversation {
             return Ok(Content::Redacted);
         };
         let mut fetch = |address| {
-            backend.blob(self.id(), address).map_err(|e| PayloadError::Store(e.to_string()))
+            backend
+                .blob(self.id(), address)
+                .map_err(|e| PayloadError::Store(e.to_string()))
         };
         payload::decode_message(&found.bytes, secret, &mut fetch)
             .map(|m| Content::Message(Box::new(m)))
@@ -116,7 +128,10 @@ impl Conversation {
     /// When it is damaged or lost.
     pub fn text(&self, given: Seq, index: u32) -> Result<Option<Json>, Error> {
         let found = self.store().backend().payload(self.id(), given, index)?;
-        found.map(|p| payload::decode_text(&p.bytes).map(Json)).transpose().map_err(Error::from)
+        found
+            .map(|p| payload::decode_text(&p.bytes).map(Json))
+            .transpose()
+            .map_err(Error::from)
     }
 
     /// The words of a message as they were after entry `n`.
@@ -126,14 +141,21 @@ impl Conversation {
     pub fn message_at(&self, id: MessageId, n: Seq) -> Result<Content, Error> {
         let (form, secret) = {
             let state = self.lock()?;
-            let form = state.projection.message(id).and_then(|m| m.form_at(n)).cloned();
+            let form = state
+                .projection
+                .message(id)
+                .and_then(|m| m.form_at(n))
+                .cloned();
             (form, state.secret)
         };
         match form {
             Some(form) => self.content_with(form.given, form.payload, &secret),
             None => {
                 let detail = format!("there is no message {id} at {n} in '{}'", self.name());
-                Err(Error::refused(crate::log::RequestReason::NothingMatches, detail))
+                Err(Error::refused(
+                    crate::log::RequestReason::NothingMatches,
+                    detail,
+                ))
             }
         }
     }
@@ -146,18 +168,40 @@ impl Conversation {
         let n = window.at.unwrap_or_default();
         let state = self.lock()?;
         let secret = state.secret;
-        let plan: Vec<Plan> =
-            window.items.iter().filter_map(|i| Plan::of(&state.projection, i.id, n)).collect();
+        let plan: Vec<Plan> = window
+            .items
+            .iter()
+            .filter_map(|i| Plan::of(&state.projection, i.id, n))
+            .collect();
         drop(state);
-        let items = plan.into_iter().map(|p| p.load(self, &secret)).collect::<Result<_, _>>()?;
+        let items = plan
+            .into_iter()
+            .map(|p| p.load(self, &secret))
+            .collect::<Result<_, _>>()?;
         let (settings_format, model, settings) = self.settings_at(n)?;
-        Ok(LoadedWindow { window, items, settings_format, settings, model })
+        Ok(LoadedWindow {
+            window,
+            items,
+            settings_format,
+            settings,
+            model,
+        })
+    }
+
+    /// The request body for a window, with the provider's rules made to hold.
+    ///
+    /// # Errors
+    /// When words are damaged or lost.
+    pub fn render(&self, window: &Window, profile: Profile) -> Result<Rendered, Error> {
+        Ok(self.load(window.clone())?.render(profile, false))
     }
 
     /// The settings in force after entry `n`: their format, the model, their fields.
     fn settings_at(&self, n: Seq) -> Result<(String, Option<String>, Fields), Error> {
         let found = self.with_projection(|p| p.settings_at(n).cloned())?;
-        let Some((seq, settings)) = found else { return Ok(Default::default()) };
+        let Some((seq, settings)) = found else {
+            return Ok(Default::default());
+        };
         let fields = match self.text(seq, 0)? {
             Some(json) => crate::formats::json::object(&json).unwrap_or_default(),
             None => Fields::new(),

@@ -41,6 +41,14 @@ pub trait Strategy: Send + Sync + std::fmt::Debug {
     /// Its name and resolved parameters, as `name:key=value,…`; identifies it in the log.
     fn spec(&self) -> String;
 
+    /// Whether its parameters are possible; asked when it is set, never later.
+    ///
+    /// # Errors
+    /// When one is not, naming it.
+    fn check(&self) -> Result<(), SpecError> {
+        Ok(())
+    }
+
     /// How tokens are to be measured for it; `None` when it does not look at tokens.
     fn measure(&self) -> Option<Measure> {
         None
@@ -66,11 +74,17 @@ pub enum KeepUnit {
 }
 
 impl KeepUnit {
-    const NAMES: &'static [(&'static str, Self)] =
-        &[("group", Self::Group), ("message", Self::Message), ("request", Self::Request)];
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("group", Self::Group),
+        ("message", Self::Message),
+        ("request", Self::Request),
+    ];
 
     fn name(self) -> &'static str {
-        Self::NAMES.iter().find(|(_, u)| *u == self).map_or("group", |(name, _)| name)
+        Self::NAMES
+            .iter()
+            .find(|(_, u)| *u == self)
+            .map_or("group", |(name, _)| name)
     }
 
     const fn unit(self) -> Unit {

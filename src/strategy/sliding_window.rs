@@ -3,6 +3,7 @@
 use crate::log::{LeftReason, Unit};
 use crate::window::{Cut, count};
 
+use super::spec::at_least_one;
 use super::{Frame, KeepUnit, Options, Plan, SpecError, Strategy};
 
 /// Keeps the newest `keep` groups (or messages, or requests).
@@ -13,19 +14,13 @@ pub struct SlidingWindow {
 }
 
 impl SlidingWindow {
-    /// Keeps the newest `keep` groups.
-    ///
-    /// # Errors
-    /// When `keep` is 0.
-    pub fn new(keep: u64) -> Result<Self, SpecError> {
-        Self::checked(keep, KeepUnit::Group)
-    }
-
-    fn checked(keep: u64, unit: KeepUnit) -> Result<Self, SpecError> {
-        if keep == 0 {
-            return Err(SpecError::option("sliding-window", "keep", "0", "a whole number from 1"));
+    /// Keeps the newest `keep` groups; at least 1.
+    #[must_use]
+    pub const fn new(keep: u64) -> Self {
+        Self {
+            keep,
+            unit: KeepUnit::Group,
         }
-        Ok(Self { keep, unit })
     }
 
     /// Counts in another unit.
@@ -37,13 +32,22 @@ impl SlidingWindow {
 
     pub(super) fn from_options(options: &mut Options) -> Result<Self, SpecError> {
         let keep = options.required("keep")?;
-        Self::checked(keep, options.named("unit", KeepUnit::NAMES, KeepUnit::Group)?)
+        let unit = options.named("unit", KeepUnit::NAMES, KeepUnit::Group)?;
+        Ok(Self::new(keep).unit(unit))
     }
 }
 
 impl Strategy for SlidingWindow {
     fn spec(&self) -> String {
-        format!("sliding-window:keep={},unit={}", self.keep, self.unit.name())
+        format!(
+            "sliding-window:keep={},unit={}",
+            self.keep,
+            self.unit.name()
+        )
+    }
+
+    fn check(&self) -> Result<(), SpecError> {
+        at_least_one("sliding-window", "keep", self.keep)
     }
 
     fn unit(&self) -> Unit {
@@ -66,6 +70,10 @@ impl Strategy for SlidingWindow {
             ask_all: true,
             reason: LeftReason::BeyondKeep,
         };
-        Plan::Due { before: count(unit, before), limit: self.keep, cut }
+        Plan::Due {
+            before: count(unit, before),
+            limit: self.keep,
+            cut,
+        }
     }
 }

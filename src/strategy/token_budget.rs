@@ -3,6 +3,7 @@
 use crate::log::{LeftReason, Reading, Unit, VisitOutcome};
 use crate::window::{Cut, Measure, NoReading};
 
+use super::spec::at_least_one;
 use super::{Frame, KeepUnit, Options, Plan, SpecError, Strategy};
 
 /// Thousandths: `low=0.8` is 800. A float would not compare equal in a log.
@@ -19,30 +20,28 @@ pub struct TokenBudget {
 }
 
 impl TokenBudget {
-    /// A budget of `limit` tokens, with `low=0.8`, `keep=6` and `measure=auto`.
-    ///
-    /// # Errors
-    /// When `limit` is 0.
-    pub fn new(limit: u64) -> Result<Self, SpecError> {
-        Self { limit, low_thousandths: 800, keep: 6, measure: Measure::Auto }.checked()
-    }
-
-    fn checked(self) -> Result<Self, SpecError> {
-        let name = "token-budget";
-        if self.limit == 0 {
-            return Err(SpecError::option(name, "limit", "0", "a whole number from 1"));
+    /// A budget of `limit` tokens (at least 1), with `low=0.8`, `keep=6` and `measure=auto`.
+    #[must_use]
+    pub const fn new(limit: u64) -> Self {
+        Self {
+            limit,
+            low_thousandths: 800,
+            keep: 6,
+            measure: Measure::Auto,
         }
-        if self.low_thousandths == 0 || self.low_thousandths > WHOLE {
-            let given = thousandths(self.low_thousandths);
-            return Err(SpecError::option(name, "low", &given, "a number from 0.001 to 1"));
-        }
-        Ok(self)
     }
 
     /// Keeps the newest `keep` groups.
     #[must_use]
     pub const fn keep(mut self, keep: u64) -> Self {
         self.keep = keep;
+        self
+    }
+
+    /// Drops down to this many thousandths of the limit, 1 to 1000.
+    #[must_use]
+    pub const fn low_thousandths(mut self, low: u64) -> Self {
+        self.low_thousandths = low;
         self
     }
 
@@ -58,7 +57,12 @@ impl TokenBudget {
         let low_thousandths = options.thousandths("low", 800)?;
         let keep = options.or("keep", 6)?;
         let measure = options.named("measure", Measure::NAMES, Measure::Auto)?;
-        Self { limit, low_thousandths, keep, measure }.checked()
+        Ok(Self {
+            limit,
+            low_thousandths,
+            keep,
+            measure,
+        })
     }
 
     const fn target(&self) -> u64 {
@@ -79,6 +83,21 @@ impl Strategy for TokenBudget {
         let low = thousandths(self.low_thousandths);
         let (limit, keep, measure) = (self.limit, self.keep, self.measure.name());
         format!("token-budget:limit={limit},low={low},keep={keep},measure={measure}")
+    }
+
+    fn check(&self) -> Result<(), SpecError> {
+        let name = "token-budget";
+        at_least_one(name, "limit", self.limit)?;
+        if self.low_thousandths == 0 || self.low_thousandths > WHOLE {
+            let given = thousandths(self.low_thousandths);
+            return Err(SpecError::option(
+                name,
+                "low",
+                &given,
+                "a number from 0.001 to 1",
+            ));
+        }
+        Ok(())
     }
 
     fn measure(&self) -> Option<Measure> {
@@ -108,8 +127,15 @@ impl Strategy for TokenBudget {
             ask_all: false,
             reason: LeftReason::OverBudget,
         };
-        let before =
-            Reading { unit: Unit::Token, method: tokens.method.clone(), amount: tokens.total };
-        Plan::Due { before, limit: self.limit, cut }
+        let before = Reading {
+            unit: Unit::Token,
+            method: tokens.method.clone(),
+            amount: tokens.total,
+        };
+        Plan::Due {
+            before,
+            limit: self.limit,
+            cut,
+        }
     }
 }
