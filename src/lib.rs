@@ -40,6 +40,21 @@
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs, rustdoc::broken_intra_doc_links)]
+// A library that embeds in agents may not take them down: no panic, no silent overflow or cut.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::as_conversions,
+        clippy::print_stdout,
+        clippy::print_stderr
+    )
+)]
 
 pub mod audit;
 pub mod engine;

@@ -12,7 +12,7 @@ use crate::log::{
     Provenance, RequestReason, Seq, Settings, StandIn, StandInKind, payload,
 };
 use crate::strategy::Strategy;
-use crate::window::BindError;
+use crate::window::{BindError, MessageState};
 use std::sync::Arc;
 
 use super::append::{self, Options, file_returned, overhead, returned_words, store_content};
@@ -486,11 +486,11 @@ impl<'a> Import<'a> {
     /// The message of the step that wrote an entry.
     fn message_of(&self, seq: Seq) -> Option<Message> {
         let ordinal = self.messages.iter().position(|s| *s == seq)?;
-        let messages = self.transcript.steps.iter().filter_map(|s| match s {
+        let mut messages = self.transcript.steps.iter().filter_map(|s| match s {
             Step::Message { message, .. } => Some(message),
             _ => None,
         });
-        messages.skip(ordinal).next().cloned()
+        messages.nth(ordinal).cloned()
     }
 
     /// The source went back: groups that are wholly off its path leave.
@@ -501,7 +501,7 @@ impl<'a> Import<'a> {
             .map(|s| MessageId(*s))
             .collect();
         let state = &stage.state;
-        let visible = |id: &MessageId| state.message(*id).is_some_and(|m| m.visible());
+        let visible = |id: &MessageId| state.message(*id).is_some_and(MessageState::visible);
         let whole = |id: &MessageId| {
             state
                 .group_of(*id)

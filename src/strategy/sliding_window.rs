@@ -1,5 +1,7 @@
 //! `sliding-window`: keeps the newest.
 
+use std::collections::BTreeSet;
+
 use crate::log::{LeftReason, Unit};
 use crate::window::{Cut, count};
 
@@ -63,7 +65,7 @@ impl Strategy for SlidingWindow {
         let cut = Cut {
             order: frame.oldest_first(),
             keep: frame.newest(self.keep, self.unit),
-            head: Default::default(),
+            head: BTreeSet::new(),
             sizes: frame.sizes(unit),
             before,
             target: self.keep,

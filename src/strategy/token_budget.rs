@@ -1,5 +1,7 @@
 //! `token-budget`: drops the oldest above the limit, down to the low-water mark.
 
+use std::collections::BTreeSet;
+
 use crate::log::{LeftReason, Reading, Unit, VisitOutcome};
 use crate::window::{Cut, Measure, NoReading};
 
@@ -120,7 +122,7 @@ impl Strategy for TokenBudget {
         let cut = Cut {
             order: frame.oldest_first(),
             keep: frame.newest(self.keep, KeepUnit::Group),
-            head: Default::default(),
+            head: BTreeSet::new(),
             sizes: frame.sizes(Unit::Token),
             before: tokens.total,
             target: self.target(),
