@@ -19,5 +19,5 @@ pub use salvage::{Trusted, trusted_prefix};
 pub use select::{PREFIX_DIGITS_MIN, Place, SelectError, Selector, Span};
 pub use status::{Category, Status, status};
 pub use verify::{Payloads, Verified, Windows, verify};
-pub use why::{Moment, Refusals, Seen, Stay, StayEnd, Why, why};
+pub use why::{FormOf, Moment, Refusals, Seen, Stay, StayEnd, Why, why};
 pub use window::{ShownMessage, ShownWindow, Size, window};
