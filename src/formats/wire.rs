@@ -193,8 +193,11 @@ pub(crate) fn gather<'a>(items: &[Item<'a>], profile: Profile) -> Vec<Wire<'a>> 
         });
         let place = head.and_then(|h| places.get(&h).copied());
         match place.and_then(|p| wires.get_mut(p).map(|w| (p, w))) {
-            Some((place, wire)) if fits(wire, item) => {
+            Some((place, wire)) if fits(wire, item, profile) => {
                 wire.add(item);
+                if origin(item.message, profile) == Origin::Foreign {
+                    wire.origin = Origin::Foreign;
+                }
                 wire.shape = Shape::List;
                 places.insert(item.seq, place);
             }
@@ -208,9 +211,14 @@ pub(crate) fn gather<'a>(items: &[Item<'a>], profile: Profile) -> Vec<Wire<'a>> 
     wires
 }
 
-fn fits(wire: &Wire<'_>, item: &Item<'_>) -> bool {
+/// Messages of the profile's own format and others are read differently and stay apart.
+fn fits(wire: &Wire<'_>, item: &Item<'_>, profile: Profile) -> bool {
+    let mapped = |origin| matches!(origin, Origin::Made | Origin::Foreign);
+    let origin = origin(item.message, profile);
+    let alike = wire.origin == origin || (mapped(wire.origin) && mapped(origin));
     let words_after_results = wire.role == Role::Tool && item.message.role == Role::User;
-    wire.role == item.message.role || (item.continues.is_none() && words_after_results)
+    let sides = wire.role == item.message.role || (item.continues.is_none() && words_after_results);
+    alike && sides
 }
 
 /// The kept source text counts only while reading it gives exactly these messages: an item may

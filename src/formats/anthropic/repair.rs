@@ -4,11 +4,13 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
+use super::message::IN_SYSTEM_FIELD;
 use crate::formats::openai_chat::opener;
 use crate::formats::wire::{
     Key, Repairs, Slot, Wire, name_calls, placeholder, unique_ids, winners,
 };
-use crate::log::{BlockBody, PartBody, Role, Shape};
+use crate::formats::{json, marked};
+use crate::log::{BlockBody, Json, PartBody, Role, Shape};
 
 /// Which side of the conversation a wire message counts to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +55,10 @@ pub(super) fn clean(wires: &mut Vec<Wire<'_>>, repairs: &mut Repairs) {
         }
         known
     });
+    *wires = std::mem::take(wires)
+        .into_iter()
+        .flat_map(|wire| own_results(wire, repairs))
+        .collect();
     wires.iter_mut().for_each(|wire| unreadable(wire, repairs));
     orphans(wires, repairs);
     wires.iter_mut().for_each(|wire| blank_text(wire, repairs));
@@ -69,7 +75,7 @@ pub(super) fn clean(wires: &mut Vec<Wire<'_>>, repairs: &mut Repairs) {
 }
 
 fn is_empty(wire: &Wire<'_>) -> bool {
-    let system_text = side(wire) == Side::System && wire.shape == Shape::Text;
+    let system_text = wire.shape == Shape::Text && marked(&wire.extra, IN_SYSTEM_FIELD);
     wire.slots.iter().all(|slot| {
         matches!(&slot.part.body, PartBody::Block(BlockBody::Text(t)) if blank(t)) && !system_text
     })
@@ -78,7 +84,14 @@ fn is_empty(wire: &Wire<'_>) -> bool {
 /// The last message may be an assistant's empty one.
 fn spare(wires: &[Wire<'_>]) -> Option<usize> {
     let (last, before) = wires.split_last()?;
-    let alone = before.last().is_none_or(|w| w.role != Role::Assistant);
+    // Behind calls it would be content behind calls (A14).
+    let turn = before
+        .iter()
+        .rev()
+        .filter(|w| side(w) != Side::System && !is_empty(w));
+    let calls = turn
+        .take_while(|w| w.role == Role::Assistant)
+        .any(|w| w.slots.iter().any(Slot::is_client_call));
     let empty = match (last.shape, last.slots.as_slice()) {
         (Shape::List, []) => true,
         (Shape::Text, [slot]) => {
@@ -86,24 +99,46 @@ fn spare(wires: &[Wire<'_>]) -> Option<usize> {
         }
         _ => false,
     };
-    (alone && empty && last.role == Role::Assistant).then_some(before.len())
+    (!calls && empty && last.role == Role::Assistant).then_some(before.len())
 }
 
 fn blank(text: &str) -> bool {
     text.chars().all(char::is_whitespace)
 }
 
+/// A5: results stand on the user's side.
+fn own_results<'a>(mut wire: Wire<'a>, repairs: &mut Repairs) -> Vec<Wire<'a>> {
+    if side(&wire) == Side::User || !wire.slots.iter().any(Slot::is_client_result) {
+        return vec![wire];
+    }
+    repairs.add(
+        "A5",
+        wire.seq,
+        "moved results out of a message that is not the user's",
+    );
+    let (results, others): (Vec<_>, Vec<_>) = std::mem::take(&mut wire.slots)
+        .into_iter()
+        .partition(Slot::is_client_result);
+    let results = wire.beside(Role::Tool, results);
+    wire.slots = others;
+    wire.touch();
+    vec![wire, results]
+}
+
 /// Blocks that have the type of a text, call or result and not its fields; calls no model made.
 fn unreadable(wire: &mut Wire<'_>, repairs: &mut Repairs) {
     let seq = wire.seq;
-    for name in ["content", "role"] {
-        if wire.strip(name) {
-            repairs.add(
-                "A9",
-                seq,
-                format!("left out a '{name}' that the provider cannot read"),
-            );
-        }
+    if wire.shape == Shape::Absent && wire.strip("content") {
+        repairs.add(
+            "A9",
+            seq,
+            "left out a 'content' that the provider cannot read",
+        );
+    }
+    // A reader puts results first; the source may not have.
+    if wire.verbatim.is_some_and(results_behind_words) {
+        wire.touch();
+        repairs.add("A7", seq, "moved results before other content");
     }
     let model = wire.role == Role::Assistant;
     let gone = wire.retain(|slot| match &slot.part.body {
@@ -121,6 +156,18 @@ fn unreadable(wire: &mut Wire<'_>, repairs: &mut Repairs) {
             format!("left out {gone} blocks that the provider cannot read"),
         );
     }
+}
+
+fn results_behind_words(message: &Json) -> bool {
+    let fields = json::object(message).unwrap_or_default();
+    let blocks = json::field(&fields, "content")
+        .and_then(json::array)
+        .unwrap_or_default();
+    let is_result = |block: &Json| {
+        let fields = json::object(block).unwrap_or_default();
+        json::text_field(&fields, "type").as_deref() == Some("tool_result")
+    };
+    blocks.iter().skip_while(|b| is_result(b)).any(is_result)
 }
 
 fn is_part_type(kind: &str) -> bool {
@@ -231,13 +278,13 @@ fn native_pairs(wires: &mut Vec<Wire<'_>>, repairs: &mut Repairs) {
             let mut slots = held.iter().flat_map(|w| &w.slots);
             *side == Side::User && slots.all(Slot::is_client_result)
         });
-        let paired = paired(wires.get(range.clone()).unwrap_or_default());
+        let paired = paired(wires.get(range.clone()).unwrap_or_default(), running);
         for wire in wires.get_mut(range.clone()).into_iter().flatten() {
             let gone = wire.retain(|slot| match &slot.part.body {
                 PartBody::Call {
                     native: Some(_), ..
-                } => running || paired.contains(&slot.key),
-                PartBody::Result {
+                }
+                | PartBody::Result {
                     native: Some(_), ..
                 } => paired.contains(&slot.key),
                 _ => true,
@@ -251,8 +298,9 @@ fn native_pairs(wires: &mut Vec<Wire<'_>>, repairs: &mut Repairs) {
     wires.retain(|w| !w.is_emptied());
 }
 
-/// Native calls and results of one turn that belong together; both carry the provider's own id.
-fn paired(turn: &[Wire<'_>]) -> BTreeSet<Key> {
+/// Native calls and results of one turn that belong together, by the provider's own id that both
+/// carry; while the turn is still running also the calls without a result.
+fn paired(turn: &[Wire<'_>], running: bool) -> BTreeSet<Key> {
     let mut open: HashMap<&str, Key> = HashMap::new();
     let mut paired = BTreeSet::new();
     for slot in turn.iter().flat_map(|w| &w.slots) {
@@ -275,6 +323,9 @@ fn paired(turn: &[Wire<'_>]) -> BTreeSet<Key> {
             }
             _ => {}
         }
+    }
+    if running {
+        paired.extend(open.into_values());
     }
     paired
 }
