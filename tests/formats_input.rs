@@ -17,11 +17,16 @@ fn cut(text: impl AsRef<[u8]>) -> Vec<Piece> {
 }
 
 fn messages(transcript: &Transcript) -> Vec<&Message> {
-    let message = |s| match s {
-        &Step::Message { ref message, .. } => Some(message),
-        _ => None,
-    };
-    transcript.steps.iter().filter_map(message).collect()
+    let steps = transcript.steps.iter();
+    steps
+        .filter_map(|s| {
+            if let Step::Message { message, .. } = s {
+                Some(message)
+            } else {
+                None
+            }
+        })
+        .collect()
 }
 
 fn warnings(transcripts: &[Transcript]) -> Vec<(String, String)> {

@@ -582,3 +582,77 @@ fn a_source_text_is_not_given_back_once_its_message_has_changed() {
             .contains("secret")
     );
 }
+
+#[test]
+fn a_session_lines_own_fields_are_not_sent() {
+    let line = r#"{"id":"msg_1","type":"message","role":"assistant","model":"m","content":
+        [{"type":"thinking","thinking":"x","signature":"s"},{"type":"text","text":"k"}],"usage":{}}"#;
+    let read = anthropic::read_message(&Json(line.into()), "claude-code").unwrap();
+    let log = log_of(&[(vec![Message::person("hi")], false), (read, false)]);
+    for as_is in [true, false] {
+        let (rendered, body) = drawn(Profile::Anthropic, &log, as_is);
+        let expected: Value = serde_json::from_str(
+            r#"{"role":"assistant","content":[{"type":"thinking","thinking":"x","signature":"s"},
+                {"type":"text","text":"k"}]}"#,
+        )
+        .unwrap();
+        assert_eq!(body["messages"][1], expected);
+        assert_eq!(rendered.repairs, []);
+    }
+}
+
+#[test]
+fn another_providers_content_is_mapped_and_its_losses_are_listed() {
+    let claude = r#"{"role":"assistant","content":[{"type":"thinking","thinking":"x","signature":"s"},
+        {"type":"tool_use","id":"a","name":"t","input":{"b": 1}}]}"#;
+    let result = r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[
+        {"type":"text","text":"r"},{"type":"image","source":{"type":"url","url":"https://x"}}]},
+        {"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}}]}"#;
+    let read = |json: &str| {
+        (
+            anthropic::read_message(&Json(json.into()), anthropic::FORMAT).unwrap(),
+            false,
+        )
+    };
+    let log = log_of(&[read(claude), read(result)]);
+    let (rendered, body) = drawn(Profile::OpenAiChat, &log, false);
+    let expected: Value = serde_json::from_str(
+        r#"[{"role":"assistant","content":null,"tool_calls":
+            [{"id":"a","type":"function","function":{"name":"t","arguments":"{\"b\": 1}"}}]},
+          {"role":"tool","tool_call_id":"a","content":[{"type":"text","text":"r"},
+            {"type":"text","text":"[image left out: this provider has no place for it]"}]},
+          {"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AA=="}}]}]"#,
+    )
+    .unwrap();
+    assert_eq!(body["messages"], expected);
+    assert!(rendered.repairs.iter().all(|r| r.rule == "map"));
+    assert_eq!(rendered.repairs.len(), 3, "{:?}", rendered.repairs);
+}
+
+#[test]
+fn settings_of_another_provider_are_mapped() {
+    let tools = r#"[{"type":"function","function":{"name":"t","description":"d","parameters":{"type":"object"}}}]"#;
+    let settings = vec![
+        ("model".to_owned(), Json("\"gpt\"".into())),
+        ("tools".to_owned(), Json(tools.into())),
+        ("temperature".to_owned(), Json("0".into())),
+        ("max_completion_tokens".to_owned(), Json("7".into())),
+    ];
+    let rendered = render(
+        Profile::Anthropic,
+        &[],
+        &settings,
+        openai_chat::FORMAT,
+        Some("claude"),
+        false,
+    );
+    let body: Value = serde_json::from_str(&rendered.body).unwrap();
+    assert_eq!(body["model"], "claude");
+    assert_eq!(body["max_tokens"], 7);
+    assert_eq!(body["tools"][0]["input_schema"]["type"], "object");
+    assert_eq!(body["tools"][0]["name"], "t");
+    assert!(body.get("temperature").is_none());
+    let plain = render(Profile::Anthropic, &[], &vec![], "", None, false);
+    let body: Value = serde_json::from_str(&plain.body).unwrap();
+    assert_eq!(body["max_tokens"], ctxlog::formats::DEFAULT_MAX_TOKENS);
+}

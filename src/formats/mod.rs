@@ -72,7 +72,6 @@ pub struct Usage {
 
 /// One thing that happened in a transcript.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[expect(clippy::large_enum_variant, reason = "messages are the common case")]
 pub enum Step {
     /// The request settings of the calls from here on: every field of a request but the messages
     /// (for `anthropic` the system text is a message, not a setting).

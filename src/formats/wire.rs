@@ -2,7 +2,7 @@
 //! where they came from one, with parts that repairs may change.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{Item, Profile, Repair, anthropic, openai_chat};
 use crate::log::{BlockBody, Fields, Json, Message, Part, PartBody, Role, Seq, Shape};
@@ -326,12 +326,12 @@ pub(crate) fn unique_ids<'w, 'a: 'w>(
         } if !id.is_empty() => Some(id.clone()),
         _ => None,
     };
-    let all: Vec<String> = wires
+    let all: HashSet<String> = wires
         .iter()
         .flat_map(|w| &w.slots)
         .filter_map(given)
         .collect();
-    let mut taken: Vec<String> = Vec::new();
+    let mut taken: HashSet<String> = HashSet::new();
     for wire in &mut wires {
         let mut changed = false;
         for slot in wire
@@ -343,7 +343,7 @@ pub(crate) fn unique_ids<'w, 'a: 'w>(
             let id = match &before {
                 Some(id) if !taken.contains(id) => id.clone(),
                 _ => fresh_id(before.as_deref(), slot.key, |id| {
-                    taken.iter().chain(&all).any(|known| known == id)
+                    taken.contains(id) || all.contains(id)
                 }),
             };
             if before.as_ref() != Some(&id) {
@@ -358,7 +358,7 @@ pub(crate) fn unique_ids<'w, 'a: 'w>(
                 );
             }
             ids.insert(slot.key, id.clone());
-            taken.push(id);
+            taken.insert(id);
         }
         if changed {
             wire.touch();

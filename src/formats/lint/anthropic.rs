@@ -46,7 +46,8 @@ pub(super) fn lint(body: &Value) -> Vec<Problem> {
     let system = body
         .get("system")
         .and_then(Value::as_array)
-        .map_or(&[][..], Vec::as_slice);
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     blank_blocks(None, &system.iter().collect::<Vec<_>>(), &mut problems);
     let turns = turns(messages);
     for (at, turn) in turns.iter().enumerate() {
