@@ -51,7 +51,7 @@ pub struct Imported {
     pub entries: u64,
     /// Visits in the log.
     pub visits: u64,
-    /// Stays in the window that ended.
+    /// Stays in the window that ended without a stand-in.
     pub evicted: u64,
     /// Message refusals listed.
     pub refused: u64,

@@ -263,7 +263,8 @@ impl Projection {
         };
         if let Some(life) = message.lives.last_mut().filter(|l| l.left.is_none()) {
             life.left = Some(end.clone());
-            self.evictions = self.evictions.saturating_add(1);
+            let evicted = u64::from(end.stand_in.is_none());
+            self.evictions = self.evictions.saturating_add(evicted);
         } else if message.absent.is_none() {
             return;
         }
