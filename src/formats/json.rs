@@ -169,12 +169,14 @@ pub fn write_array<'a>(values: impl IntoIterator<Item = &'a Json>) -> Json {
 #[derive(Debug, Default)]
 pub struct Writer {
     out: String,
+    names: Vec<String>,
 }
 
 impl Writer {
     /// Adds a field whose value is given as JSON text.
     pub fn field(&mut self, name: &str, value: &str) -> &mut Self {
         self.out.push(if self.out.is_empty() { '{' } else { ',' });
+        self.names.push(name.to_owned());
         self.out.push_str(&quoted(name).0);
         self.out.push(':');
         self.out.push_str(value);
@@ -186,9 +188,10 @@ impl Writer {
         self.field(name, &quoted(value).0)
     }
 
-    /// Adds fields as they are.
+    /// Adds fields as they are, but none whose name was written before.
     pub fn fields(&mut self, fields: &Fields) -> &mut Self {
-        for (name, value) in fields {
+        let written = self.names.clone();
+        for (name, value) in fields.iter().filter(|(name, _)| !written.contains(name)) {
             self.field(name, &value.0);
         }
         self

@@ -6,11 +6,18 @@
 
 pub mod anthropic;
 pub mod claude_code;
+mod detect;
 pub mod input;
 pub mod json;
 pub mod lint;
+mod media;
 pub mod openai_chat;
 mod record;
+mod render;
+mod wire;
+
+pub use detect::{Format, detect};
+pub use render::{DEFAULT_MAX_TOKENS, Rendered, render};
 
 use crate::log::{Fields, Json, Message, Micros, Seq};
 

@@ -149,7 +149,7 @@ pub(crate) fn read<F: Records>(
 ) -> Vec<Transcript> {
     let mut transcripts = Vec::new();
     let mut story = Story::new(F::FORMAT);
-    let mut bare = false;
+    let (mut holds_record, mut bare) = (false, false);
     for Piece { place, value, .. } in pieces {
         let record = match value {
             Ok(record) => record,
@@ -160,12 +160,12 @@ pub(crate) fn read<F: Records>(
         };
         let fields = json::object(&record);
         let is_message = fields.as_ref().is_some_and(|f| is_message(format, f));
-        // Notes of damage before the first record belong to the transcript of that record.
-        let only_notes = story.messages == 0 && transcripts.is_empty() && !bare;
-        if !(only_notes || story.is_empty() || (bare && is_message)) {
+        // Damage noted before the first record belongs to that record's transcript.
+        if holds_record && !(bare && is_message) {
             transcripts.push(std::mem::replace(&mut story, Story::new(F::FORMAT)).finish());
         }
         bare = is_message;
+        holds_record = true;
         story.at(&place);
         match fields {
             Some(_) if is_message => history_message(format, &mut story, &record),

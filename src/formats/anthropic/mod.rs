@@ -1,10 +1,14 @@
 //! Anthropic Messages: transcripts in, request bodies out.
 
 mod message;
+mod pair;
 mod read;
+mod repair;
+mod write;
 
 pub use message::{IN_SYSTEM_FIELD, read_message, read_system, write_message, write_part};
 pub use read::{read, usage};
+pub(crate) use write::write_messages;
 
 /// The format's name.
 pub const FORMAT: &str = "anthropic";

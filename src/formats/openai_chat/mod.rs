@@ -2,9 +2,13 @@
 
 mod message;
 mod read;
+mod repair;
+mod write;
 
 pub use message::{read_message, write_message};
 pub use read::read;
+pub(crate) use repair::opener;
+pub(crate) use write::write_messages;
 
 /// The format's name.
 pub const FORMAT: &str = "openai-chat";

@@ -1,0 +1,286 @@
+//! From a window to a provider's request body.
+
+use super::json::{self, Writer};
+use super::wire::{Origin, Repairs, Slot, Wire, gather};
+use super::{Item, Profile, Repair, anthropic, openai_chat};
+use crate::log::{BlockBody, Fields, Json, Part, PartBody};
+
+/// The output limit an Anthropic request gets where its settings name none: the field is required.
+pub const DEFAULT_MAX_TOKENS: u64 = 4096;
+
+/// A request body, and what was changed so that the provider takes it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rendered {
+    /// The body, JSON text.
+    pub body: String,
+    /// The changes: repairs for the provider's rules under the rule's name, and under `map` what
+    /// another provider's content lost on its way into this format.
+    pub repairs: Vec<Repair>,
+}
+
+/// Renders the items of a window, in window order, as a request body.
+///
+/// `settings` are the request's other fields; those of the profile's own format (by
+/// `settings_format`) are kept as they are, of another format the model, the tools and the output
+/// limit are mapped and the rest is left out. `model` replaces the settings' model.
+///
+/// With `as_is`, messages that came from the profile's format are given back equal as JSON, and
+/// others are mapped without repairs. Without it every hard rule of the profile is made to hold;
+/// nothing is changed where none is broken. Calls and results belong together by
+/// [`Item::answers`], never by the text of their ids.
+#[must_use]
+pub fn render(
+    profile: Profile,
+    items: &[Item<'_>],
+    settings: &Fields,
+    settings_format: &str,
+    model: Option<&str>,
+    as_is: bool,
+) -> Rendered {
+    let mut repairs = Repairs::default();
+    let wires = gather(items, profile);
+    let own = match profile {
+        Profile::OpenAiChat => settings_format == openai_chat::FORMAT,
+        Profile::Anthropic => [anthropic::FORMAT, "claude-code"].contains(&settings_format),
+    };
+    let mut body = Writer::default();
+    write_settings(&mut body, profile, settings, model, own, &mut repairs);
+    match profile {
+        Profile::OpenAiChat => openai_chat::write_messages(&mut body, wires, as_is, &mut repairs),
+        Profile::Anthropic => {
+            if !(as_is && own) && json::field(settings, "max_tokens").is_none() {
+                let limit = limit(settings).unwrap_or_else(|| DEFAULT_MAX_TOKENS.to_string());
+                body.field("max_tokens", &limit);
+            }
+            anthropic::write_messages(&mut body, wires, as_is, &mut repairs);
+        }
+    }
+    Rendered {
+        body: body.finish().0,
+        repairs: repairs.0,
+    }
+}
+
+fn limit(settings: &Fields) -> Option<String> {
+    let given = json::field(settings, "max_completion_tokens")?;
+    json::integer(given).map(|limit| limit.to_string())
+}
+
+fn write_settings(
+    body: &mut Writer,
+    profile: Profile,
+    settings: &Fields,
+    model: Option<&str>,
+    own: bool,
+    repairs: &mut Repairs,
+) {
+    let chosen = model
+        .map(json::quoted)
+        .or_else(|| json::field(settings, "model").cloned());
+    if let Some(model) = chosen {
+        body.field("model", &model.0);
+    }
+    if own {
+        let others = settings
+            .iter()
+            .filter(|(n, _)| !["model", "messages"].contains(&n.as_str()));
+        others.for_each(|(name, value)| {
+            body.field(name, &value.0);
+        });
+        return;
+    }
+    if let Some(limit) = json::field(settings, "max_tokens").and_then(json::integer) {
+        body.field("max_tokens", &limit.to_string());
+    }
+    let tools = json::field(settings, "tools")
+        .and_then(json::array)
+        .unwrap_or_default();
+    let mapped: Vec<Json> = tools
+        .iter()
+        .filter_map(|tool| map_tool(profile, tool))
+        .collect();
+    if mapped.len() < tools.len() {
+        let message = "left out tools that another provider runs".to_owned();
+        repairs.0.push(Repair {
+            rule: "map",
+            message,
+            seq: None,
+        });
+    }
+    if !mapped.is_empty() {
+        body.field("tools", &json::write_array(&mapped).0);
+    }
+}
+
+/// A client tool in the profile's terms; tools that the other provider runs have none.
+fn map_tool(profile: Profile, tool: &Json) -> Option<Json> {
+    let fields = json::object(tool)?;
+    let mut out = Writer::default();
+    match profile {
+        Profile::OpenAiChat => {
+            let schema = json::field(&fields, "input_schema")?;
+            let mut function = Writer::default();
+            describe(&mut function, &fields)?;
+            function.field("parameters", &schema.0);
+            out.text("type", "function")
+                .field("function", &function.finish().0);
+        }
+        Profile::Anthropic => {
+            let function = json::object(json::field(&fields, "function")?)?;
+            describe(&mut out, &function)?;
+            let none = Json(r#"{"type":"object","properties":{}}"#.to_owned());
+            out.field(
+                "input_schema",
+                &json::field(&function, "parameters").unwrap_or(&none).0,
+            );
+        }
+    }
+    Some(out.finish())
+}
+
+fn describe(out: &mut Writer, tool: &Fields) -> Option<()> {
+    out.field("name", &json::field(tool, "name")?.0);
+    if let Some(description) = json::field(tool, "description") {
+        out.field("description", &description.0);
+    }
+    Some(())
+}
+
+/// What becomes of a part of another provider.
+pub(crate) enum Mapped {
+    Kept,
+    Changed(Part, &'static str),
+    Dropped(&'static str),
+}
+
+/// Maps the parts of a message that is not of the profile's format.
+pub(crate) fn adapt(wire: &mut Wire<'_>, map: fn(&Part, Origin) -> Mapped, repairs: &mut Repairs) {
+    if matches!(wire.origin, Origin::Same | Origin::Kin) {
+        if wire.origin == Origin::Kin {
+            wire.extra.to_mut().clear();
+        }
+        return;
+    }
+    let origin = wire.origin;
+    let mut kept: Vec<Slot<'_>> = Vec::new();
+    for mut slot in std::mem::take(&mut wire.slots) {
+        match map(&slot.part, origin) {
+            Mapped::Kept => {}
+            Mapped::Changed(part, what) => {
+                slot.part = std::borrow::Cow::Owned(part);
+                repairs.add("map", slot.key.0, what);
+            }
+            Mapped::Dropped(what) => {
+                repairs.add("map", slot.key.0, what);
+                continue;
+            }
+        }
+        if origin == Origin::Foreign && !slot.part.extra.is_empty() {
+            slot.part.to_mut().extra.clear();
+        }
+        kept.push(slot);
+    }
+    wire.slots = kept;
+    if origin == Origin::Foreign {
+        wire.extra.to_mut().clear();
+    }
+    wire.reshape();
+}
+
+/// The text that stands for a block the provider cannot be given.
+pub(crate) fn marker(kind: &str) -> String {
+    let kind = if kind.is_empty() { "content" } else { kind };
+    format!("[{kind} left out: this provider has no place for it]")
+}
+
+/// The words of a block of another provider that are plain text there.
+pub(crate) fn plain_words(kind: &str, whole: &Json) -> Option<String> {
+    let field = match kind {
+        "compaction" => "content",
+        "refusal" => "refusal",
+        // A bare string in a list of blocks.
+        "" => return json::string(whole),
+        _ => return None,
+    };
+    json::text_field(&json::object(whole)?, field)
+}
+
+/// Maps one block; `place` converts media, `None` where it has no counterpart there.
+pub(crate) fn map_block(
+    body: &BlockBody,
+    place: impl Fn(&Json) -> Option<Json>,
+) -> Option<(BlockBody, &'static str)> {
+    match body {
+        BlockBody::Text(_) => None,
+        BlockBody::Media(kind, whole) => match place(whole) {
+            Some(same) if same == *whole => None,
+            Some(mapped) => Some((
+                as_block(BlockBody::Media(*kind, mapped)),
+                "wrote media the provider's way",
+            )),
+            None => {
+                let kind = json::object(whole).and_then(|f| json::text_field(&f, "type"));
+                let text = marker(&kind.unwrap_or_default());
+                Some((
+                    BlockBody::Text(text),
+                    "put a text where media has no counterpart",
+                ))
+            }
+        },
+        BlockBody::Opaque(kind, whole) => match plain_words(kind, whole) {
+            Some(words) => Some((
+                BlockBody::Text(words),
+                "wrote another provider's block as text",
+            )),
+            None => Some((
+                BlockBody::Text(marker(kind)),
+                "put a text where a block has no counterpart",
+            )),
+        },
+    }
+}
+
+/// Media that became a text block is text.
+fn as_block(body: BlockBody) -> BlockBody {
+    let BlockBody::Media(_, whole) = &body else {
+        return body;
+    };
+    let fields = json::object(whole).unwrap_or_default();
+    match (
+        json::text_field(&fields, "type").as_deref(),
+        json::text_field(&fields, "text"),
+    ) {
+        (Some("text"), Some(words)) => BlockBody::Text(words),
+        _ => body,
+    }
+}
+
+/// Maps the blocks inside a result.
+pub(crate) fn map_result(part: &Part, place: fn(&Json) -> Option<Json>, foreign: bool) -> Mapped {
+    let mut mapped = part.clone();
+    let mut said = None;
+    let PartBody::Result { content, shape, .. } = &mut mapped.body else {
+        return Mapped::Kept;
+    };
+    for block in content.iter_mut() {
+        if let Some((body, what)) = map_block(&block.body, place) {
+            block.body = body;
+            said = Some(what);
+        }
+        if foreign {
+            block.extra.clear();
+        }
+    }
+    *shape = match content.as_slice() {
+        [] => crate::log::Shape::Text,
+        [one] if one.extra.is_empty() && matches!(one.body, BlockBody::Text(_)) => {
+            crate::log::Shape::Text
+        }
+        _ => crate::log::Shape::List,
+    };
+    match said {
+        Some(what) => Mapped::Changed(mapped, what),
+        None if mapped == *part => Mapped::Kept,
+        None => Mapped::Changed(mapped, "wrote a result the provider's way"),
+    }
+}
