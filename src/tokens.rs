@@ -9,7 +9,10 @@ pub fn count(text: &str) -> Option<Count> {
     {
         let tokens = bpe_openai::o200k_base().count(text);
         let amount = u64::try_from(tokens).unwrap_or(u64::MAX);
-        Some(Count { method: crate::window::TIKTOKEN.to_owned(), amount })
+        Some(Count {
+            method: crate::window::TIKTOKEN.to_owned(),
+            amount,
+        })
     }
     #[cfg(not(feature = "tiktoken"))]
     {
@@ -23,6 +26,8 @@ pub fn count(text: &str) -> Option<Count> {
 pub fn count_or_estimate(text: &str) -> Count {
     count(text).unwrap_or_else(|| Count {
         method: crate::window::ESTIMATE.to_owned(),
-        amount: u64::try_from(text.encode_utf16().count()).unwrap_or(u64::MAX).div_ceil(4),
+        amount: u64::try_from(text.encode_utf16().count())
+            .unwrap_or(u64::MAX)
+            .div_ceil(4),
     })
 }

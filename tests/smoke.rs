@@ -7,14 +7,19 @@ use ctxlog::strategy::SlidingWindow;
 #[test]
 fn an_old_result_leaves_and_comes_back() {
     let store = Store::in_memory();
-    let chat = store.conversation("a").unwrap().with_strategy(SlidingWindow::new(2).unwrap()).unwrap();
+    let chat = store
+        .conversation("a")
+        .unwrap()
+        .with_strategy(SlidingWindow::new(2).unwrap())
+        .unwrap();
     chat.append(Message::system("S")).unwrap();
     chat.append(Message::person("U1")).unwrap();
     let mut results = Vec::new();
     for i in 0..4 {
         let call = chat.call().unwrap();
         assert_eq!(call.iteration, Iteration(i + 1));
-        chat.append(Message::calls(vec![Part::call("c", "t", "{}")])).unwrap();
+        chat.append(Message::calls(vec![Part::call("c", "t", "{}")]))
+            .unwrap();
         results.push(chat.append(Message::tool("c", "out")).unwrap().message());
     }
     let call = chat.call().unwrap();
@@ -25,7 +30,10 @@ fn an_old_result_leaves_and_comes_back() {
     chat.restore(results[0]).unwrap();
     assert!(chat.window().unwrap().contains(results[0]));
     let again = chat.call().unwrap();
-    assert!(again.window.contains(results[0]), "it may not leave before one call has seen it");
+    assert!(
+        again.window.contains(results[0]),
+        "it may not leave before one call has seen it"
+    );
     let next = chat.call().unwrap();
     assert!(!next.window.contains(results[0]));
 }

@@ -64,7 +64,10 @@ pub const ENTRY_SCHEMA: &str = "ctxlog.entry/1";
 #[must_use]
 pub fn entry_json(sealed: &Sealed) -> Value {
     let entry = &sealed.entry;
-    let kind = entry.body.kind().map_or_else(|| format!("unknown-{}", entry.body.code()), |k| k.name().to_owned());
+    let kind = entry.body.kind().map_or_else(
+        || format!("unknown-{}", entry.body.code()),
+        |k| k.name().to_owned(),
+    );
     json!({
         "schema": ENTRY_SCHEMA,
         "seq": entry.seq,
@@ -123,23 +126,31 @@ fn body_json(body: &Body) -> Value {
 /// # Errors
 /// When the log cannot be read or the output cannot be written.
 pub fn export(chat: &Conversation, out: &mut dyn Write) -> Result<u64, ExportError> {
-    let Some(head) = chat.head()? else { return Ok(0) };
-    let mut writer = Writer { chat, seen: std::collections::BTreeSet::new() };
+    let Some(head) = chat.head()? else {
+        return Ok(0);
+    };
+    let mut writer = Writer {
+        chat,
+        seen: std::collections::BTreeSet::new(),
+    };
     let mut failed = None;
     let mut lines: u64 = 0;
-    chat.store().entries(chat.id(), Seq(0), head.seq, &mut |sealed| {
-        let line = writer.line(&sealed).and_then(|line| Ok(writeln!(out, "{line}")?));
-        match line {
-            Ok(()) => {
-                lines = lines.saturating_add(1);
-                ControlFlow::Continue(())
+    chat.store()
+        .entries(chat.id(), Seq(0), head.seq, &mut |sealed| {
+            let line = writer
+                .line(&sealed)
+                .and_then(|line| Ok(writeln!(out, "{line}")?));
+            match line {
+                Ok(()) => {
+                    lines = lines.saturating_add(1);
+                    ControlFlow::Continue(())
+                }
+                Err(error) => {
+                    failed = Some(error);
+                    ControlFlow::Break(())
+                }
             }
-            Err(error) => {
-                failed = Some(error);
-                ControlFlow::Break(())
-            }
-        }
-    })?;
+        })?;
     failed.map_or(Ok(lines), Err)
 }
 
@@ -244,10 +255,14 @@ fn message_json(chat: &Conversation, seq: Seq, index: u32) -> Result<Value, Erro
 /// The source message as it was given, joined again where it became two messages.
 fn given(chat: &Conversation, seq: Seq, message: &Message) -> Result<Value, Error> {
     let whole = chat.with_projection(|p| {
-        let first = p.message(crate::log::MessageId(seq)).and_then(|m| m.same_source);
+        let first = p
+            .message(crate::log::MessageId(seq))
+            .and_then(|m| m.same_source);
         let first = first.unwrap_or(seq);
         let joined = p.messages().iter().filter(|m| m.same_source == Some(first));
-        std::iter::once(first).chain(joined.map(|m| m.id.seq())).collect::<Vec<_>>()
+        std::iter::once(first)
+            .chain(joined.map(|m| m.id.seq()))
+            .collect::<Vec<_>>()
     })?;
     let mut parts = Vec::new();
     for seq in whole.iter().filter(|_| whole.len() > 1) {
@@ -255,10 +270,15 @@ fn given(chat: &Conversation, seq: Seq, message: &Message) -> Result<Value, Erro
             parts.push(*message);
         }
     }
-    let parts: Vec<&Message> =
-        if parts.is_empty() { vec![message] } else { parts.iter().collect() };
+    let parts: Vec<&Message> = if parts.is_empty() {
+        vec![message]
+    } else {
+        parts.iter().collect()
+    };
     let given = crate::formats::given(&parts);
-    Ok(given.and_then(|j| serde_json::from_str(&j.0).ok()).unwrap_or(Value::Null))
+    Ok(given
+        .and_then(|j| serde_json::from_str(&j.0).ok())
+        .unwrap_or(Value::Null))
 }
 
 /// A message in neutral form.
@@ -284,14 +304,31 @@ fn part_json(body: &PartBody) -> Value {
     };
     match body {
         PartBody::Block(b) => block(b),
-        PartBody::Reasoning { text, signature, encrypted } => json!({
+        PartBody::Reasoning {
+            text,
+            signature,
+            encrypted,
+        } => json!({
             "type": "reasoning", "text": text, "signed": signature.is_some(),
             "encrypted": encrypted.is_some(),
         }),
-        PartBody::Call { id, name, arguments, native } => json!({
+        PartBody::Call {
+            id,
+            name,
+            arguments,
+            native,
+        } => json!({
             "type": "call", "id": id, "name": name, "arguments": arguments, "native": native,
         }),
-        PartBody::Result { call, name, content, error, interim, native, .. } => json!({
+        PartBody::Result {
+            call,
+            name,
+            content,
+            error,
+            interim,
+            native,
+            ..
+        } => json!({
             "type": "result", "call": call, "name": name, "error": error, "interim": interim,
             "native": native,
             "content": content.iter().map(|b| block(&b.body)).collect::<Vec<_>>(),
@@ -320,7 +357,10 @@ pub fn import_lines(
         adopted.push(read_line(&line).map_err(|what| ExportError::Line { line: number, what })?);
     }
     if adopted.is_empty() {
-        return Err(ExportError::Line { line: number, what: "there are no entries".to_owned() });
+        return Err(ExportError::Line {
+            line: number,
+            what: "there are no entries".to_owned(),
+        });
     }
     Ok(store.adopt(adopted, name)?)
 }
@@ -328,14 +368,19 @@ pub fn import_lines(
 fn read_line(line: &str) -> Result<Adopted, String> {
     let line: EntryLine = serde_json::from_str(line).map_err(|e| e.to_string())?;
     if line.schema != ENTRY_SCHEMA {
-        return Err(format!("the schema is '{}', not '{ENTRY_SCHEMA}'", line.schema));
+        return Err(format!(
+            "the schema is '{}', not '{ENTRY_SCHEMA}'",
+            line.schema
+        ));
     }
     let stored = decode64(&line.stored)?;
     let sealed = entry::open(&entry::with_checksum(&stored)).map_err(|e| e.to_string())?;
     let commitments = sealed.entry.body.commitments();
     if commitments.len() != line.payloads.len() {
         let (wants, has) = (commitments.len(), line.payloads.len());
-        return Err(format!("the entry commits to {wants} payloads, the line holds {has}"));
+        return Err(format!(
+            "the entry commits to {wants} payloads, the line holds {has}"
+        ));
     }
     let mut payloads = Vec::new();
     for (wanted, held) in commitments.iter().zip(&line.payloads) {
@@ -344,8 +389,13 @@ fn read_line(line: &str) -> Result<Adopted, String> {
             continue;
         };
         let salt = decode64(&held.salt)?;
-        let salt = salt.try_into().map_err(|_| "a salt is not 32 bytes".to_owned())?;
-        let found = Payload { salt, bytes: decode64(&held.bytes)? };
+        let salt = salt
+            .try_into()
+            .map_err(|_| "a salt is not 32 bytes".to_owned())?;
+        let found = Payload {
+            salt,
+            bytes: decode64(&held.bytes)?,
+        };
         if payload::commit(&found.salt, &found.bytes) != *wanted {
             return Err("a payload does not match the entry's commitment".to_owned());
         }
@@ -353,12 +403,21 @@ fn read_line(line: &str) -> Result<Adopted, String> {
     }
     let mut blobs = Vec::new();
     for blob in &line.blobs {
-        let address: Hash = blob.address.parse().map_err(|_| "a blob's address is no hash")?;
+        let address: Hash = blob
+            .address
+            .parse()
+            .map_err(|_| "a blob's address is no hash")?;
         blobs.push((address, decode64(&blob.bytes)?));
     }
-    Ok(Adopted { sealed, payloads, blobs })
+    Ok(Adopted {
+        sealed,
+        payloads,
+        blobs,
+    })
 }
 
 fn decode64(text: &str) -> Result<Vec<u8>, String> {
-    STANDARD.decode(text).map_err(|e| format!("not base64: {e}"))
+    STANDARD
+        .decode(text)
+        .map_err(|e| format!("not base64: {e}"))
 }

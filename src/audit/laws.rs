@@ -42,7 +42,9 @@ impl Laws {
 
     /// Looks at a fold before an entry is applied.
     pub fn before(&mut self, state: &Projection, entry: &Entry) {
-        let Some(change) = entry.body.change() else { return };
+        let Some(change) = entry.body.change() else {
+            return;
+        };
         let leaving: BTreeSet<MessageId> = change
             .left
             .iter()
@@ -50,9 +52,10 @@ impl Laws {
             .chain(change.stand_ins.iter().map(|s| &s.sources))
             .flat_map(|ranges| state.ids_in(ranges))
             .collect();
-        let holds = leaving.iter().filter_map(|id| state.message(*id)).any(|m| {
-            m.visible() && (state.in_envelope(m) || state.in_request(m))
-        });
+        let holds = leaving
+            .iter()
+            .filter_map(|id| state.message(*id))
+            .any(|m| m.visible() && (state.in_envelope(m) || state.in_request(m)));
         if !holds {
             return;
         }
@@ -73,9 +76,18 @@ impl Laws {
             Body::Edited(edited) => self.closure(state, entry.seq, &edited.change),
             Body::Appended(a) => {
                 let id = MessageId(entry.seq);
-                let edges = a.skeleton.parts.iter().filter_map(|p| p.answers).map(|(s, _)| s);
+                let edges = a
+                    .skeleton
+                    .parts
+                    .iter()
+                    .filter_map(|p| p.answers)
+                    .map(|(s, _)| s);
                 // A message may only hang on earlier ones (a native result on its own message).
-                if edges.chain(a.continues).chain(a.same_source).any(|s| s > entry.seq) {
+                if edges
+                    .chain(a.continues)
+                    .chain(a.same_source)
+                    .any(|s| s > entry.seq)
+                {
                     self.breaks("order", entry.seq);
                 }
                 self.group_closed(state, id, entry.seq);
@@ -128,9 +140,16 @@ impl Laws {
             }
             return;
         }
-        let Some(strategy) = state.strategy_named(&visited.strategy) else { return };
+        let Some(strategy) = state.strategy_named(&visited.strategy) else {
+            return;
+        };
         let refused: BTreeSet<MessageId> = state.standing(strategy).map(|m| m.id).collect();
-        if state.window().items.iter().any(|i| !refused.contains(&i.id)) {
+        if state
+            .window()
+            .items
+            .iter()
+            .any(|i| !refused.contains(&i.id))
+        {
             self.breaks("accounting", at);
         }
     }

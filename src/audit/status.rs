@@ -79,13 +79,16 @@ fn of_projection(p: &Projection) -> Status {
     let sizes = tokens.as_ref().map_or(&[][..], |t| t.items.as_slice());
     let mut categories: BTreeMap<&'static str, (u64, u64)> = BTreeMap::new();
     for (item, size) in window.items.iter().zip(sizes) {
-        let Some(message) = p.message(item.id) else { continue };
+        let Some(message) = p.message(item.id) else {
+            continue;
+        };
         let slot = categories.entry(category(p, message)).or_default();
         *slot = (slot.0.saturating_add(1), slot.1.saturating_add(*size));
     }
     let absent = || p.messages().iter().filter(|m| !m.visible());
-    let covered =
-        absent().filter(|m| m.absent.as_ref().is_some_and(|a| a.stand_in.is_some())).count();
+    let covered = absent()
+        .filter(|m| m.absent.as_ref().is_some_and(|a| a.stand_in.is_some()))
+        .count();
     Status {
         schema: "ctxlog.status/1",
         conversation: String::new(),
@@ -98,7 +101,11 @@ fn of_projection(p: &Projection) -> Status {
         messages: p.window_len(),
         categories: categories
             .into_iter()
-            .map(|(name, (messages, tokens))| Category { name, messages, tokens })
+            .map(|(name, (messages, tokens))| Category {
+                name,
+                messages,
+                tokens,
+            })
             .collect(),
         logged: count(p.messages().len()),
         gone: count(absent().count().saturating_sub(covered)),
@@ -107,7 +114,10 @@ fn of_projection(p: &Projection) -> Status {
         refusals: refusals(p),
         lifetimes: lifetimes(p),
         growth: p.sent().iter().map(|s| s.messages).collect(),
-        last_change: absent().filter_map(|m| m.absent.as_ref()).map(|a| a.by.seq).max(),
+        last_change: absent()
+            .filter_map(|m| m.absent.as_ref())
+            .map(|a| a.by.seq)
+            .max(),
     }
 }
 
@@ -135,7 +145,9 @@ fn category(p: &Projection, message: &MessageState) -> &'static str {
 }
 
 fn token_limit(chain: &[String]) -> Option<u64> {
-    let limits = chain.iter().filter(|spec| spec.starts_with("token-budget:"));
+    let limits = chain
+        .iter()
+        .filter(|spec| spec.starts_with("token-budget:"));
     limits
         .filter_map(|spec| spec.split_once("limit=")?.1.split(',').next()?.parse().ok())
         .min()
@@ -152,7 +164,11 @@ fn refusals(p: &Projection) -> BTreeMap<String, u64> {
 
 fn lifetimes(p: &Projection) -> Option<(u64, u64, u64)> {
     let last = Iteration(count(p.sent().len()));
-    let ended = p.messages().iter().flat_map(|m| &m.lives).filter(|l| l.left.is_some());
+    let ended = p
+        .messages()
+        .iter()
+        .flat_map(|m| &m.lives)
+        .filter(|l| l.left.is_some());
     let mut calls: Vec<u64> = ended.map(|l| l.calls(last)).collect();
     calls.sort_unstable();
     let median = *calls.get(calls.len() / 2)?;

@@ -172,7 +172,9 @@ impl<'a> Check<'a> {
             self.break_chain(seq, error.to_string());
         }
         if self.chain_broken.is_none() && self.head != Some(head) {
-            let read = self.head.map_or_else(|| "nothing".to_owned(), |h| h.seq.to_string());
+            let read = self
+                .head
+                .map_or_else(|| "nothing".to_owned(), |h| h.seq.to_string());
             let what = format!("the head record says {}, the log ends at {read}", head.seq);
             self.break_chain(self.next(), what);
         }
@@ -183,7 +185,8 @@ impl<'a> Check<'a> {
     }
 
     fn break_chain(&mut self, seq: Seq, what: String) {
-        self.chain_broken.get_or_insert_with(|| format!("broken at {seq}"));
+        self.chain_broken
+            .get_or_insert_with(|| format!("broken at {seq}"));
         self.bad(Some(seq), what);
     }
 
@@ -230,7 +233,11 @@ impl<'a> Check<'a> {
                 Ok(None) => self.payloads.redacted = self.payloads.redacted.saturating_add(1),
                 Ok(Some(found)) => {
                     let same = payload::commit(&found.salt, &found.bytes) == commitment;
-                    let blobs = if same { self.blobs_of(&found.bytes) } else { None };
+                    let blobs = if same {
+                        self.blobs_of(&found.bytes)
+                    } else {
+                        None
+                    };
                     if !same {
                         self.lose(seq, "does not match the entry's commitment".to_owned());
                     } else if let Some(what) = blobs {
@@ -271,14 +278,19 @@ impl<'a> Check<'a> {
     }
 
     fn window_of(&mut self, sealed: &Sealed) {
-        let Body::Called(called) = &sealed.entry.body else { return };
+        let Body::Called(called) = &sealed.entry.body else {
+            return;
+        };
         let counter = match sealed.entry.provenance {
             Provenance::Inferred => &mut self.windows.inferred,
             Provenance::Simulated => &mut self.windows.simulated,
             Provenance::Recorded | Provenance::Synthetic => &mut self.windows.recorded,
         };
         *counter = counter.saturating_add(1);
-        let settings = self.state.settings().map_or(Hash::ZERO, |(_, s)| s.content.digest);
+        let settings = self
+            .state
+            .settings()
+            .map_or(Hash::ZERO, |(_, s)| s.content.digest);
         let same = called.window == self.state.digest()
             && called.messages == self.state.window_len()
             && called.settings == settings;
@@ -286,7 +298,10 @@ impl<'a> Check<'a> {
             self.windows.equal = self.windows.equal.saturating_add(1);
         } else {
             let seq = sealed.entry.seq;
-            self.bad(Some(seq), format!("the window that call {seq} recorded is not the replayed one"));
+            self.bad(
+                Some(seq),
+                format!("the window that call {seq} recorded is not the replayed one"),
+            );
         }
     }
 
@@ -307,10 +322,13 @@ impl<'a> Check<'a> {
             format!(
                 "no checkpoint is kept elsewhere: a log that was shortened together with its head record, or rewritten whole up to {newest}, looks like this one"
             ),
-            "whether what was logged is what was said: times, usage and authors are as reported".to_owned(),
+            "whether what was logged is what was said: times, usage and authors are as reported"
+                .to_owned(),
         ];
         if let Some(seq) = self.state.unsupported() {
-            not_covered.push(format!("windows from {seq} on: the entry's kind is not known here"));
+            not_covered.push(format!(
+                "windows from {seq} on: the entry's kind is not known here"
+            ));
         }
         Verified {
             schema: "ctxlog.verify/1",

@@ -20,7 +20,10 @@ pub struct Moment {
 
 impl From<Fact> for Moment {
     fn from(fact: Fact) -> Self {
-        Self { seq: fact.seq, iteration: fact.iteration }
+        Self {
+            seq: fact.seq,
+            iteration: fact.iteration,
+        }
     }
 }
 
@@ -37,7 +40,11 @@ pub struct Timed {
 
 impl From<Fact> for Timed {
     fn from(fact: Fact) -> Self {
-        Self { seq: fact.seq, iteration: fact.iteration, at: fact.at.map(|t| t.to_string()) }
+        Self {
+            seq: fact.seq,
+            iteration: fact.iteration,
+            at: fact.at.map(|t| t.to_string()),
+        }
     }
 }
 
@@ -167,7 +174,11 @@ pub fn why(chat: &Conversation, id: MessageId, n: Seq) -> Result<Why, Error> {
         return Err(Error::refused(RequestReason::NothingMatches, detail));
     };
     if let Some((given, payload)) = form {
-        why.redacted = chat.store().backend().payload(chat.id(), given, payload)?.is_none();
+        why.redacted = chat
+            .store()
+            .backend()
+            .payload(chat.id(), given, payload)?
+            .is_none();
     }
     Ok(why)
 }
@@ -184,7 +195,12 @@ impl<'a> Question<'a> {
     fn new(projection: &'a Projection, message: &'a MessageState, n: Seq) -> Self {
         let calls = projection.sent().partition_point(|s| s.fact.seq <= n);
         let next = Iteration(u64::try_from(calls).unwrap_or(u64::MAX).saturating_add(1));
-        Self { projection, message, n, next }
+        Self {
+            projection,
+            message,
+            n,
+            next,
+        }
     }
 
     /// The part of the log that had happened by then.
@@ -198,11 +214,18 @@ impl<'a> Question<'a> {
         let stays = self.stays();
         let seen = self.seen();
         let after = self.next.0.saturating_sub(self.message.logged.iteration.0);
-        let missed = if logged { after.saturating_sub(seen.calls) } else { 0 };
+        let missed = if logged {
+            after.saturating_sub(seen.calls)
+        } else {
+            0
+        };
         Why {
             schema: "ctxlog.why/1",
             message: self.message.id.to_string(),
-            at: Moment { seq: self.n, iteration: self.next },
+            at: Moment {
+                seq: self.n,
+                iteration: self.next,
+            },
             status,
             redacted: false,
             forms: self.forms(),
@@ -210,7 +233,12 @@ impl<'a> Question<'a> {
             seen_by: seen,
             missed_by: Missed { calls: missed },
             stands_for_it: end.and_then(|e| e.stand_in).map(MessageId::seq),
-            refusals: self.message.refusals.iter().filter_map(|r| self.refusals(r)).collect(),
+            refusals: self
+                .message
+                .refusals
+                .iter()
+                .filter_map(|r| self.refusals(r))
+                .collect(),
             restore: self.restore(status, end, name),
         }
     }
@@ -223,7 +251,12 @@ impl<'a> Question<'a> {
         if self.message.lives.iter().any(|l| l.contains(self.n)) {
             return ("visible", None);
         }
-        let ended = self.message.lives.iter().rev().filter_map(|l| l.left.as_ref());
+        let ended = self
+            .message
+            .lives
+            .iter()
+            .rev()
+            .filter_map(|l| l.left.as_ref());
         let end = ended
             .filter(|e| self.happened(e.by))
             .chain(self.message.absent.as_ref())
@@ -236,7 +269,10 @@ impl<'a> Question<'a> {
 
     fn lives(&self) -> impl Iterator<Item = &'a Life> {
         let n = self.n;
-        self.message.lives.iter().filter(move |l| l.entered.seq <= n)
+        self.message
+            .lives
+            .iter()
+            .filter(move |l| l.entered.seq <= n)
     }
 
     fn end_of(&self, life: &'a Life) -> Option<&'a LifeEnd> {
@@ -275,8 +311,13 @@ impl<'a> Question<'a> {
 
     fn stay_end(&self, end: &LifeEnd) -> StayEnd {
         let visits = self.projection.visits();
-        let visit = visits.binary_search_by_key(&end.by.seq, |v| v.fact.seq).ok();
-        let strategy = end.strategy.and_then(|s| self.projection.strategies().get(s)).cloned();
+        let visit = visits
+            .binary_search_by_key(&end.by.seq, |v| v.fact.seq)
+            .ok();
+        let strategy = end
+            .strategy
+            .and_then(|s| self.projection.strategies().get(s))
+            .cloned();
         StayEnd {
             by: end.by.into(),
             kind: kind_of(end),
@@ -297,13 +338,21 @@ impl<'a> Question<'a> {
                 last = Some(Iteration(self.until(life).0.saturating_sub(1)));
             }
         }
-        Seen { calls, first_iteration: first, last_iteration: last }
+        Seen {
+            calls,
+            first_iteration: first,
+            last_iteration: last,
+        }
     }
 
     fn forms(&self) -> Vec<FormOf> {
         let forms = self.message.forms.iter().filter(|f| self.happened(f.since));
         forms
-            .map(|f| FormOf { seq: f.since.seq, iteration: f.since.iteration, reason: f.reason })
+            .map(|f| FormOf {
+                seq: f.since.seq,
+                iteration: f.since.iteration,
+                reason: f.reason,
+            })
             .collect()
     }
 
@@ -319,7 +368,12 @@ impl<'a> Question<'a> {
         let count = last.saturating_sub(span.first).saturating_add(1);
         Some(Refusals {
             reason: span.reason,
-            strategy: self.projection.strategies().get(span.strategy).cloned().unwrap_or_default(),
+            strategy: self
+                .projection
+                .strategies()
+                .get(span.strategy)
+                .cloned()
+                .unwrap_or_default(),
             first: first.fact.into(),
             last: visit(last)?.fact.into(),
             visits: u64::try_from(count).unwrap_or(u64::MAX),
@@ -332,7 +386,11 @@ impl<'a> Question<'a> {
             "covered" => end?.by.seq.to_string(),
             _ => return None,
         };
-        Some(["ctxlog", "restore", &target, "-c", name].map(str::to_owned).to_vec())
+        Some(
+            ["ctxlog", "restore", &target, "-c", name]
+                .map(str::to_owned)
+                .to_vec(),
+        )
     }
 }
 

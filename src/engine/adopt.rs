@@ -46,13 +46,26 @@ impl Store {
         }
         let redacted: Vec<(Seq, u32)> = entries.iter().flat_map(redactions).collect();
         let mut state = Projection::default();
-        entries.iter().take(known).for_each(|e| state.apply(&e.sealed.entry));
-        let head = known.checked_sub(1).and_then(|i| entries.get(i)).map(|e| e.sealed.head());
+        entries
+            .iter()
+            .take(known)
+            .for_each(|e| state.apply(&e.sealed.entry));
+        let head = known
+            .checked_sub(1)
+            .and_then(|i| entries.get(i))
+            .map(|e| e.sealed.head());
         let mut stage = Stage::new(id, self.environment(), &mut state, head);
         let added = entries.len().saturating_sub(known);
         for entry in entries.into_iter().skip(known) {
-            let lost = || Payload { salt: [0; 32], bytes: Vec::new() };
-            let payloads = entry.payloads.into_iter().map(|p| p.unwrap_or_else(lost)).collect();
+            let lost = || Payload {
+                salt: [0; 32],
+                bytes: Vec::new(),
+            };
+            let payloads = entry
+                .payloads
+                .into_iter()
+                .map(|p| p.unwrap_or_else(lost))
+                .collect();
             stage.adopt(entry.sealed, payloads);
         }
         let birth = (known == 0).then(|| name.clone());
@@ -60,18 +73,26 @@ impl Store {
             self.backend().append(batch, self.level())?;
         }
         for (seq, index) in redacted {
-            self.backend().destroy_payload(id, seq, index, self.level())?;
+            self.backend()
+                .destroy_payload(id, seq, index, self.level())?;
         }
         self.forget(id);
-        let chat = self.by_id(crate::store::Listed { name, conversation: id })?;
+        let chat = self.by_id(crate::store::Listed {
+            name,
+            conversation: id,
+        })?;
         Ok((chat, u64::try_from(added).unwrap_or(u64::MAX)))
     }
 
     /// How many of these entries the store holds already.
     fn common_prefix(&self, entries: &[Adopted]) -> Result<usize, Error> {
-        let Some(first) = entries.first() else { return Ok(0) };
+        let Some(first) = entries.first() else {
+            return Ok(0);
+        };
         let id = first.sealed.entry.conversation;
-        let Some(head) = self.backend().head(id)? else { return Ok(0) };
+        let Some(head) = self.backend().head(id)? else {
+            return Ok(0);
+        };
         let mut known: usize = 0;
         let mut differs = None;
         self.entries(id, Seq(0), head.seq, &mut |held| {
@@ -95,11 +116,16 @@ impl Store {
 }
 
 fn birth(entries: &[Adopted]) -> Result<(crate::log::ConversationId, Name), Error> {
-    let first = entries.first().ok_or_else(|| diverged("there are no entries"))?;
+    let first = entries
+        .first()
+        .ok_or_else(|| diverged("there are no entries"))?;
     match &first.sealed.entry.body {
         Body::Opened(o) => Ok((
             first.sealed.entry.conversation,
-            Name { namespace: o.namespace.clone(), name: o.name.clone() },
+            Name {
+                namespace: o.namespace.clone(),
+                name: o.name.clone(),
+            },
         )),
         _ => Err(diverged("the first entry does not open a log")),
     }
@@ -112,7 +138,9 @@ fn chained(entries: &[Adopted]) -> Result<(), Error> {
     for adopted in entries {
         let entry = &adopted.sealed.entry;
         if entry.seq != next || entry.prev != prev || Some(entry.conversation) != id {
-            return Err(diverged(format!("{next} does not continue the entry before it")));
+            return Err(diverged(format!(
+                "{next} does not continue the entry before it"
+            )));
         }
         prev = adopted.sealed.hash;
         next = next.next();
@@ -123,5 +151,8 @@ fn chained(entries: &[Adopted]) -> Result<(), Error> {
 fn redactions(adopted: &Adopted) -> Vec<(Seq, u32)> {
     let seq = adopted.sealed.entry.seq;
     let payloads = (0_u32..).zip(&adopted.payloads);
-    payloads.filter(|(_, p)| p.is_none()).map(|(index, _)| (seq, index)).collect()
+    payloads
+        .filter(|(_, p)| p.is_none())
+        .map(|(index, _)| (seq, index))
+        .collect()
 }

@@ -59,7 +59,12 @@ impl Conversation {
             let meta = self.meta(options, None);
             let (first, last) =
                 append_parts(stage, work, &message, options, &meta, &mut refuse_unbound)?;
-            Ok(Ack { first, last, level: self.store().level(), repeated: false })
+            Ok(Ack {
+                first,
+                last,
+                level: self.store().level(),
+                repeated: false,
+            })
         })
     }
 
@@ -68,13 +73,18 @@ impl Conversation {
             at: options.at.or_else(|| self.store().environment().now()),
             by: self.store().by().clone(),
             provenance: options.provenance.unwrap_or(Provenance::Recorded),
-            key: options.key.clone().map(|text| Key { text, entries: entries.unwrap_or(1) }),
+            key: options.key.clone().map(|text| Key {
+                text,
+                entries: entries.unwrap_or(1),
+            }),
         }
     }
 
     /// The engine's milder head rule.
     fn accepts_head(&self, state: &State, expected: Option<Seq>) -> Result<(), Error> {
-        let (Some(expected), Some(head)) = (expected, state.head) else { return Ok(()) };
+        let (Some(expected), Some(head)) = (expected, state.head) else {
+            return Ok(());
+        };
         if expected == head.seq {
             return Ok(());
         }
@@ -86,11 +96,12 @@ impl Conversation {
             return Err(stale());
         }
         let mut ours = true;
-        self.store().entries(self.id(), expected.next(), head.seq, &mut |sealed| {
-            let body = &sealed.entry.body;
-            ours &= matches!(body, Body::Visited(_) | Body::Returned(_) | Body::Noted(_));
-            std::ops::ControlFlow::Continue(())
-        })?;
+        self.store()
+            .entries(self.id(), expected.next(), head.seq, &mut |sealed| {
+                let body = &sealed.entry.body;
+                ours &= matches!(body, Body::Visited(_) | Body::Returned(_) | Body::Noted(_));
+                std::ops::ControlFlow::Continue(())
+            })?;
         if ours { Ok(()) } else { Err(stale()) }
     }
 
@@ -101,8 +112,12 @@ impl Conversation {
         message: &Message,
         options: &Options,
     ) -> Result<Option<Ack>, Error> {
-        let Some(key) = &options.key else { return Ok(None) };
-        let Some((first, entries)) = state.projection.by_key(key) else { return Ok(None) };
+        let Some(key) = &options.key else {
+            return Ok(None);
+        };
+        let Some((first, entries)) = state.projection.by_key(key) else {
+            return Ok(None);
+        };
         let last = Seq(first.0.saturating_add(u64::from(entries).saturating_sub(1)));
         let parts = split(message.clone());
         let mut seq = first;
@@ -116,7 +131,12 @@ impl Conversation {
             }
             seq = seq.next();
         }
-        Ok(Some(Ack { first, last, level: self.store().level(), repeated: true }))
+        Ok(Some(Ack {
+            first,
+            last,
+            level: self.store().level(),
+            repeated: true,
+        }))
     }
 
     /// Reports what came back from a call: usage as the provider gave it, or the failure.
@@ -139,7 +159,13 @@ impl Conversation {
         rest: Option<&Json>,
     ) -> Result<Ack, Error> {
         let mut state = self.lock()?;
-        if !state.projection.sent().iter().rev().any(|s| s.fact.seq == call) {
+        if !state
+            .projection
+            .sent()
+            .iter()
+            .rev()
+            .any(|s| s.fact.seq == call)
+        {
             let detail = format!("{call} is no call of '{}'", self.name());
             return Err(Error::refused(RequestReason::NothingMatches, detail));
         }
@@ -147,7 +173,12 @@ impl Conversation {
         self.file(&mut state, |stage, _| {
             let meta = self.meta(&options, None);
             let seq = file_returned(stage, call, usage, failure, rest, meta)?;
-            Ok(Ack { first: seq, last: seq, level: self.store().level(), repeated: false })
+            Ok(Ack {
+                first: seq,
+                last: seq,
+                level: self.store().level(),
+                repeated: false,
+            })
         })
     }
 
@@ -161,8 +192,10 @@ impl Conversation {
             let specs: Vec<String> = chain.iter().map(|s| s.spec()).collect();
             let set = state.projection.chain().to_vec();
             if set.is_empty() && !specs.is_empty() {
-                let configured =
-                    Configured { strategies: Some(specs), ..Configured::default() };
+                let configured = Configured {
+                    strategies: Some(specs),
+                    ..Configured::default()
+                };
                 self.configure(&mut state, configured, None)?;
             } else if set != specs {
                 let detail = format!(
@@ -194,8 +227,10 @@ impl Conversation {
         {
             let mut state = self.lock()?;
             if state.projection.open_calls_policy() != policy {
-                let configured =
-                    Configured { open_calls: Some(policy), ..Configured::default() };
+                let configured = Configured {
+                    open_calls: Some(policy),
+                    ..Configured::default()
+                };
                 self.configure(&mut state, configured, None)?;
             }
         }
@@ -227,7 +262,10 @@ impl Conversation {
         self.file(&mut state, |stage, _| {
             let content = stage.content(payload::encode_text(&settings.0))?;
             let settings = Some(settings_of(content));
-            let body = Configured { settings, ..Configured::default() };
+            let body = Configured {
+                settings,
+                ..Configured::default()
+            };
             stage.file(Body::Configured(body), self.meta(&Options::default(), None))?;
             Ok(())
         })
@@ -240,7 +278,9 @@ impl Conversation {
         model: Option<&str>,
         settings: &Json,
     ) -> Result<bool, Error> {
-        let Some((seq, filed)) = state.projection.settings() else { return Ok(false) };
+        let Some((seq, filed)) = state.projection.settings() else {
+            return Ok(false);
+        };
         if filed.format != format || filed.model.as_deref() != model {
             return Ok(false);
         }
@@ -254,7 +294,10 @@ impl Conversation {
         configured: Configured,
         key: Option<String>,
     ) -> Result<(), Error> {
-        let options = Options { key, ..Options::default() };
+        let options = Options {
+            key,
+            ..Options::default()
+        };
         self.file(state, |stage, _| {
             stage.file(Body::Configured(configured), self.meta(&options, None))?;
             Ok(())
@@ -268,10 +311,22 @@ impl Conversation {
     pub fn note(&self, what: &str, content: Option<&Json>) -> Result<Ack, Error> {
         let mut state = self.lock()?;
         self.file(&mut state, |stage, _| {
-            let content = content.map(|c| stage.content(payload::encode_text(&c.0))).transpose()?;
-            let noted = Noted { what: what.to_owned(), place: String::new(), warn: false, content };
+            let content = content
+                .map(|c| stage.content(payload::encode_text(&c.0)))
+                .transpose()?;
+            let noted = Noted {
+                what: what.to_owned(),
+                place: String::new(),
+                warn: false,
+                content,
+            };
             let seq = stage.file(Body::Noted(noted), self.meta(&Options::default(), None))?;
-            Ok(Ack { first: seq, last: seq, level: self.store().level(), repeated: false })
+            Ok(Ack {
+                first: seq,
+                last: seq,
+                level: self.store().level(),
+                repeated: false,
+            })
         })
     }
 }
@@ -290,8 +345,15 @@ pub(super) fn file_returned(
     meta: Meta,
 ) -> Result<Seq, Error> {
     let words = returned_words(failure, rest);
-    let rest = words.map(|w| stage.content(payload::encode_text(&w))).transpose()?;
-    let body = Returned { call, failed: failure.is_some(), usage, rest };
+    let rest = words
+        .map(|w| stage.content(payload::encode_text(&w)))
+        .transpose()?;
+    let body = Returned {
+        call,
+        failed: failure.is_some(),
+        usage,
+        rest,
+    };
     stage.file(Body::Returned(body), meta)
 }
 
@@ -310,8 +372,7 @@ pub(super) fn returned_words(failure: Option<&str>, rest: Option<&Json>) -> Opti
 /// A message that holds client results and other content, as results (tool) then words. Native
 /// results stand inside the model's own message and stay there.
 fn split(message: Message) -> Vec<Message> {
-    let is_result =
-        |p: &crate::log::Part| matches!(p.body, PartBody::Result { native: None, .. });
+    let is_result = |p: &crate::log::Part| matches!(p.body, PartBody::Result { native: None, .. });
     let results = message.parts.iter().filter(|p| is_result(p)).count();
     if results == 0 || results == message.parts.len() {
         return vec![message];
@@ -323,7 +384,14 @@ fn split(message: Message) -> Vec<Message> {
         parts: results,
         ..message.clone()
     };
-    vec![results, Message { parts: words, source: None, ..message }]
+    vec![
+        results,
+        Message {
+            parts: words,
+            source: None,
+            ..message
+        },
+    ]
 }
 
 /// Files a message, as several entries where it has to be split; gives the first and the last.
@@ -344,9 +412,15 @@ pub(super) fn append_parts(
     let mut last = stage.next_seq();
     for part in parts {
         let mut meta = meta.clone();
-        meta.key = meta.key.filter(|_| first.is_none()).map(|k| Key { entries, ..k });
+        meta.key = meta
+            .key
+            .filter(|_| first.is_none())
+            .map(|k| Key { entries, ..k });
         let same_source = first.map(MessageId).or(options.same_source);
-        let options = Options { same_source, ..options.clone() };
+        let options = Options {
+            same_source,
+            ..options.clone()
+        };
         last = append_one(stage, work, &part, &options, meta, unbound)?;
         first.get_or_insert(last);
     }
@@ -358,7 +432,9 @@ pub(super) fn append_parts(
 fn split_by_presence(state: &Projection, message: Message, seq: Seq) -> Vec<Message> {
     let (binding, _) = state.bind(&message, seq);
     let present = |call: &Option<(Seq, u32)>| match call {
-        Some((to, _)) => state.message(MessageId(*to)).is_none_or(MessageState::visible),
+        Some((to, _)) => state
+            .message(MessageId(*to))
+            .is_none_or(MessageState::visible),
         None => true,
     };
     let here: Vec<bool> = binding.iter().map(present).collect();
@@ -366,8 +442,15 @@ fn split_by_presence(state: &Projection, message: Message, seq: Seq) -> Vec<Mess
         return vec![message];
     }
     let pick = |wanted: bool| {
-        let parts = message.parts.iter().zip(&here).filter(|(_, h)| **h == wanted);
-        Message { parts: parts.map(|(p, _)| p.clone()).collect(), ..message.clone() }
+        let parts = message
+            .parts
+            .iter()
+            .zip(&here)
+            .filter(|(_, h)| **h == wanted);
+        Message {
+            parts: parts.map(|(p, _)| p.clone()).collect(),
+            ..message.clone()
+        }
     };
     vec![pick(true), pick(false)]
 }
@@ -400,7 +483,12 @@ pub(super) fn append_one(
     let by_model = message.author == crate::log::Author::Model;
     let produced_by = match options.continues {
         Some(_) => None,
-        None => stage.state.sent().last().filter(|_| by_model).map(|s| s.fact.seq),
+        None => stage
+            .state
+            .sent()
+            .last()
+            .filter(|_| by_model)
+            .map(|s| s.fact.seq),
     };
     let body = Appended {
         skeleton,
@@ -420,7 +508,9 @@ pub(super) fn store_content(
 ) -> Result<Commitment, Error> {
     let encoded = payload::encode_message(message, &work.secret)?;
     for (address, bytes) in &encoded.blobs {
-        work.store.backend().put_blob(work.lineage, *address, bytes)?;
+        work.store
+            .backend()
+            .put_blob(work.lineage, *address, bytes)?;
     }
     stage.content(encoded.bytes)
 }
@@ -435,6 +525,11 @@ pub(super) fn skeleton(
     if work.counts {
         skeleton.tokens = crate::tokens::count(&message.words());
     }
-    debug_assert!(skeleton.parts.iter().all(|p| p.answers.is_none() || !p.is(PartSkeleton::BLANK)));
+    debug_assert!(
+        skeleton
+            .parts
+            .iter()
+            .all(|p| p.answers.is_none() || !p.is(PartSkeleton::BLANK))
+    );
     skeleton
 }

@@ -123,8 +123,12 @@ impl Conversation {
 
 /// What a call's key wrote before: the call, its visits and synthetic results.
 fn repeated_call(state: &State, options: &Options) -> Result<Option<Call>, Error> {
-    let Some(key) = &options.key else { return Ok(None) };
-    let Some((first, entries)) = state.projection.by_key(key) else { return Ok(None) };
+    let Some(key) = &options.key else {
+        return Ok(None);
+    };
+    let Some((first, entries)) = state.projection.by_key(key) else {
+        return Ok(None);
+    };
     let last = Seq(first.0.saturating_add(u64::from(entries).saturating_sub(1)));
     let sent = state.projection.sent().iter().find(|s| s.fact.seq == last);
     let Some(sent) = sent else {
@@ -152,7 +156,10 @@ pub(super) fn file_call(
     call_key: Option<Key>,
 ) -> Result<Call, Error> {
     let key = meta.key.clone();
-    let meta = Meta { key: None, ..meta.clone() };
+    let meta = Meta {
+        key: None,
+        ..meta.clone()
+    };
     // The key goes on the request's first entry, which is only known once all are drafted: count
     // them on a copy where there is a key (live calls), file them at once where there is none.
     let entries = match &key {
@@ -165,15 +172,33 @@ pub(super) fn file_call(
     let called = Called {
         window: stage.state.digest(),
         messages: stage.state.window_len(),
-        settings: stage.state.settings().map_or(Hash::ZERO, |(_, s)| s.content.digest),
+        settings: stage
+            .state
+            .settings()
+            .map_or(Hash::ZERO, |(_, s)| s.content.digest),
         model: draft.model.clone(),
         body: None,
     };
     let iteration = stage.iteration();
-    let meta = Meta { key: call_key.or(keys.next()), provenance: draft.provenance, ..meta };
+    let meta = Meta {
+        key: call_key.or(keys.next()),
+        provenance: draft.provenance,
+        ..meta
+    };
     let id = stage.file(Body::Called(called), meta)?;
-    let window = Window { at: Some(id), items: Vec::new(), digest: stage.state.digest() };
-    Ok(Call { id, iteration, window, visits, closed, repeated: false })
+    let window = Window {
+        at: Some(id),
+        items: Vec::new(),
+        digest: stage.state.digest(),
+    };
+    Ok(Call {
+        id,
+        iteration,
+        window,
+        visits,
+        closed,
+        repeated: false,
+    })
 }
 
 /// How many entries the call would file.
@@ -184,9 +209,22 @@ fn count_entries(stage: &Stage<'_>, work: &Work<'_>, draft: &Draft) -> Result<u3
         seq: Seq(stage.next_seq().0.saturating_sub(1)),
         hash: Hash::ZERO,
     };
-    let mut trial = Stage::new(crate::log::ConversationId([0; 16]), &environment, &mut state, Some(head));
-    let by = crate::log::By { door: crate::log::Door::Engine, principal: String::new() };
-    let meta = Meta { at: None, by, provenance: Provenance::Synthetic, key: None };
+    let mut trial = Stage::new(
+        crate::log::ConversationId([0; 16]),
+        &environment,
+        &mut state,
+        Some(head),
+    );
+    let by = crate::log::By {
+        door: crate::log::Door::Engine,
+        principal: String::new(),
+    };
+    let meta = Meta {
+        at: None,
+        by,
+        provenance: Provenance::Synthetic,
+        key: None,
+    };
     let closed = close_open_calls(&mut trial, work, draft, &meta, &mut std::iter::empty())?;
     let visits = file_visits(&mut trial, work, draft, &meta, &mut std::iter::empty())?;
     let all = closed.len().saturating_add(visits.len()).saturating_add(1);
@@ -209,8 +247,16 @@ fn file_visits(
     for (position, strategy) in (0_u32..).zip(work.chain) {
         if let Outlook::Visit(body) = visit(stage.state, strategy.as_ref(), position, Trigger::Call)
         {
-            let by = crate::log::By { door: crate::log::Door::Engine, ..meta.by.clone() };
-            let meta = Meta { by, key: keys.next(), provenance: draft.provenance, ..meta.clone() };
+            let by = crate::log::By {
+                door: crate::log::Door::Engine,
+                ..meta.by.clone()
+            };
+            let meta = Meta {
+                by,
+                key: keys.next(),
+                provenance: draft.provenance,
+                ..meta.clone()
+            };
             visits.push(stage.file(Body::Visited(body), meta)?);
         }
     }
@@ -220,7 +266,9 @@ fn file_visits(
 /// Calls that have neither a final nor an interim result, and that a client has to answer.
 fn unanswered(stage: &Stage<'_>) -> Vec<CallInfo> {
     let open = stage.state.open_calls();
-    open.filter(|(_, c)| !c.native && !c.interim).map(|(_, c)| c.clone()).collect()
+    open.filter(|(_, c)| !c.native && !c.interim)
+        .map(|(_, c)| c.clone())
+        .collect()
 }
 
 fn close_open_calls(
@@ -243,7 +291,10 @@ fn close_open_calls(
         return Err(Error::refused(RequestReason::OpenCalls, detail));
     }
     // Newest first: that is the order in which equal ids bind.
-    open.iter().rev().map(|call| close(stage, work, call, meta, keys)).collect()
+    open.iter()
+        .rev()
+        .map(|call| close(stage, work, call, meta, keys))
+        .collect()
 }
 
 fn close(
@@ -266,9 +317,27 @@ fn close(
         interim: false,
         native: None,
     };
-    let part = Part { body, extra: Vec::new() };
+    let part = Part {
+        body,
+        extra: Vec::new(),
+    };
     let message = Message::new(Role::Tool, Author::Engine, vec![part]);
-    let by = crate::log::By { door: crate::log::Door::Engine, ..meta.by.clone() };
-    let meta = Meta { by, key: keys.next(), provenance: Provenance::Synthetic, ..meta.clone() };
-    append_one(stage, work, &message, &Options::default(), meta, &mut |_| Ok(()))
+    let by = crate::log::By {
+        door: crate::log::Door::Engine,
+        ..meta.by.clone()
+    };
+    let meta = Meta {
+        by,
+        key: keys.next(),
+        provenance: Provenance::Synthetic,
+        ..meta.clone()
+    };
+    append_one(
+        stage,
+        work,
+        &message,
+        &Options::default(),
+        meta,
+        &mut |_| Ok(()),
+    )
 }

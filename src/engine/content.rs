@@ -103,7 +103,9 @@ impl Conversation {
             return Ok(Content::Redacted);
         };
         let mut fetch = |address| {
-            backend.blob(self.id(), address).map_err(|e| PayloadError::Store(e.to_string()))
+            backend
+                .blob(self.id(), address)
+                .map_err(|e| PayloadError::Store(e.to_string()))
         };
         payload::decode_message(&found.bytes, secret, &mut fetch)
             .map(|m| Content::Message(Box::new(m)))
@@ -116,7 +118,10 @@ impl Conversation {
     /// When it is damaged or lost.
     pub fn text(&self, given: Seq, index: u32) -> Result<Option<Json>, Error> {
         let found = self.store().backend().payload(self.id(), given, index)?;
-        found.map(|p| payload::decode_text(&p.bytes).map(Json)).transpose().map_err(Error::from)
+        found
+            .map(|p| payload::decode_text(&p.bytes).map(Json))
+            .transpose()
+            .map_err(Error::from)
     }
 
     /// The words of a message as they were after entry `n`.
@@ -126,14 +131,21 @@ impl Conversation {
     pub fn message_at(&self, id: MessageId, n: Seq) -> Result<Content, Error> {
         let (form, secret) = {
             let state = self.lock()?;
-            let form = state.projection.message(id).and_then(|m| m.form_at(n)).cloned();
+            let form = state
+                .projection
+                .message(id)
+                .and_then(|m| m.form_at(n))
+                .cloned();
             (form, state.secret)
         };
         match form {
             Some(form) => self.content_with(form.given, form.payload, &secret),
             None => {
                 let detail = format!("there is no message {id} at {n} in '{}'", self.name());
-                Err(Error::refused(crate::log::RequestReason::NothingMatches, detail))
+                Err(Error::refused(
+                    crate::log::RequestReason::NothingMatches,
+                    detail,
+                ))
             }
         }
     }
@@ -146,18 +158,32 @@ impl Conversation {
         let n = window.at.unwrap_or_default();
         let state = self.lock()?;
         let secret = state.secret;
-        let plan: Vec<Plan> =
-            window.items.iter().filter_map(|i| Plan::of(&state.projection, i.id, n)).collect();
+        let plan: Vec<Plan> = window
+            .items
+            .iter()
+            .filter_map(|i| Plan::of(&state.projection, i.id, n))
+            .collect();
         drop(state);
-        let items = plan.into_iter().map(|p| p.load(self, &secret)).collect::<Result<_, _>>()?;
+        let items = plan
+            .into_iter()
+            .map(|p| p.load(self, &secret))
+            .collect::<Result<_, _>>()?;
         let (settings_format, model, settings) = self.settings_at(n)?;
-        Ok(LoadedWindow { window, items, settings_format, settings, model })
+        Ok(LoadedWindow {
+            window,
+            items,
+            settings_format,
+            settings,
+            model,
+        })
     }
 
     /// The settings in force after entry `n`: their format, the model, their fields.
     fn settings_at(&self, n: Seq) -> Result<(String, Option<String>, Fields), Error> {
         let found = self.with_projection(|p| p.settings_at(n).cloned())?;
-        let Some((seq, settings)) = found else { return Ok(Default::default()) };
+        let Some((seq, settings)) = found else {
+            return Ok(Default::default());
+        };
         let fields = match self.text(seq, 0)? {
             Some(json) => crate::formats::json::object(&json).unwrap_or_default(),
             None => Fields::new(),

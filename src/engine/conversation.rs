@@ -83,7 +83,9 @@ impl Store {
     /// When the directory holds something else, is of a newer format, is open elsewhere, or is
     /// damaged.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
-        Ok(Self::on(Arc::new(crate::store::SledStore::open(path.as_ref())?)))
+        Ok(Self::on(Arc::new(crate::store::SledStore::open(
+            path.as_ref(),
+        )?)))
     }
 
     /// A store in memory.
@@ -99,7 +101,10 @@ impl Store {
             backend,
             environment: Arc::new(System),
             open: Arc::default(),
-            by: By { door: Door::Library, principal: String::new() },
+            by: By {
+                door: Door::Library,
+                principal: String::new(),
+            },
             level: Level::Synced,
         }
     }
@@ -114,7 +119,10 @@ impl Store {
     /// Files what comes through this handle under another door and principal.
     #[must_use]
     pub fn with_door(mut self, door: Door, principal: impl Into<String>) -> Self {
-        self.by = By { door, principal: principal.into() };
+        self.by = By {
+            door,
+            principal: principal.into(),
+        };
         self
     }
 
@@ -174,7 +182,9 @@ impl Store {
             None => {
                 let detail = format!("there is no conversation '{}'", name.name);
                 let refusal = Refusal::new(RequestReason::NothingMatches, detail);
-                Err(refusal.with_help("see what is there with `ctxlog ls`").into())
+                Err(refusal
+                    .with_help("see what is there with `ctxlog ls`")
+                    .into())
             }
         }
     }
@@ -221,7 +231,9 @@ impl Store {
         };
         match self.backend.append(batch, self.level) {
             Ok(()) => {}
-            Err(StoreError::NameTaken { conversation, .. }) => return self.load(conversation, name),
+            Err(StoreError::NameTaken { conversation, .. }) => {
+                return self.load(conversation, name);
+            }
             Err(error) => return Err(error.into()),
         }
         state.head = Some(head);
@@ -229,10 +241,17 @@ impl Store {
     }
 
     fn share(&self, id: ConversationId, name: Name, state: State) -> Conversation {
-        let inner = Arc::new(Inner { id, name, state: Mutex::new(state) });
+        let inner = Arc::new(Inner {
+            id,
+            name,
+            state: Mutex::new(state),
+        });
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let inner = Arc::clone(open.entry(id).or_insert(inner));
-        Conversation { store: self.clone(), inner }
+        Conversation {
+            store: self.clone(),
+            inner,
+        }
     }
 
     fn load(&self, id: ConversationId, name: Name) -> Result<Conversation, Error> {
@@ -241,7 +260,10 @@ impl Store {
             open.get(&id).map(Arc::clone)
         };
         if let Some(inner) = known {
-            return Ok(Conversation { store: self.clone(), inner });
+            return Ok(Conversation {
+                store: self.clone(),
+                inner,
+            });
         }
         let state = State::read(self, id)?;
         Ok(self.share(id, name, state))
@@ -249,7 +271,10 @@ impl Store {
 
     /// Drops what is held in memory of a log whose entries came from elsewhere.
     pub(super) fn forget(&self, id: ConversationId) {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        self.open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&id);
     }
 
     /// Shows the decoded entries `from..=to` of a log, in order.
@@ -264,17 +289,18 @@ impl Store {
         show: &mut dyn FnMut(entry::Sealed) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         let mut damaged = None;
-        self.backend.entries(id, from, to, &mut |seq, bytes| match entry::open(bytes) {
-            Ok(sealed) => show(sealed),
-            Err(error) => {
-                damaged = Some(Error::DamagedEntry {
-                    conversation: id,
-                    seq,
-                    reason: error.to_string(),
-                });
-                ControlFlow::Break(())
-            }
-        })?;
+        self.backend
+            .entries(id, from, to, &mut |seq, bytes| match entry::open(bytes) {
+                Ok(sealed) => show(sealed),
+                Err(error) => {
+                    damaged = Some(Error::DamagedEntry {
+                        conversation: id,
+                        seq,
+                        reason: error.to_string(),
+                    });
+                    ControlFlow::Break(())
+                }
+            })?;
         damaged.map_or(Ok(()), Err)
     }
 }
@@ -282,7 +308,10 @@ impl Store {
 /// `tenant:name` would be ambiguous with names that hold colons, so a plain name lives under the
 /// default tenant; typed namespaces come with identity.
 pub(super) fn full_name(name: &str) -> Name {
-    Name { namespace: vec![TENANT.to_owned()], name: name.to_owned() }
+    Name {
+        namespace: vec![TENANT.to_owned()],
+        name: name.to_owned(),
+    }
 }
 
 fn first_half(bytes: [u8; 32]) -> [u8; 16] {
@@ -340,7 +369,10 @@ impl State {
     /// needs none, and a call says that it is missing.
     fn resolve_chain(&mut self) {
         let specs = self.projection.chain().to_vec();
-        self.chain = specs.iter().filter_map(|spec| strategy::parse(spec).ok()).collect();
+        self.chain = specs
+            .iter()
+            .filter_map(|spec| strategy::parse(spec).ok())
+            .collect();
     }
 }
 
@@ -373,12 +405,20 @@ impl Conversation {
     }
 
     pub(super) fn lock(&self) -> Result<MutexGuard<'_, State>, Error> {
-        let mut state = self.inner.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self
+            .inner
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if state.is_stale() {
             let chain = std::mem::take(&mut state.chain);
             *state = State::read(&self.store, self.inner.id)?;
             // Strategies of one's own cannot be made from their spec.
-            if chain.iter().map(|s| s.spec()).eq(state.projection.chain().iter().cloned()) {
+            if chain
+                .iter()
+                .map(|s| s.spec())
+                .eq(state.projection.chain().iter().cloned())
+            {
                 state.chain = chain;
             }
         }
@@ -401,15 +441,22 @@ impl Conversation {
             chain: &state.chain,
             counts: state.chain.iter().any(|s| counts(s.as_ref())),
         };
-        let mut stage = Stage::new(self.inner.id, environment, &mut state.projection, state.head);
+        let mut stage = Stage::new(
+            self.inner.id,
+            environment,
+            &mut state.projection,
+            state.head,
+        );
         let done = work(&mut stage, &work_on);
         let staged = stage.size().0 > 0;
         let batch = stage.batch(None);
         let stored = match (&done, batch) {
             (Err(_), _) | (Ok(_), None) => Ok(None),
-            (Ok(_), Some((batch, head))) => {
-                self.store.backend.append(batch, self.store.level).map(|()| Some(head))
-            }
+            (Ok(_), Some((batch, head))) => self
+                .store
+                .backend
+                .append(batch, self.store.level)
+                .map(|()| Some(head)),
         };
         match (done, stored) {
             (Ok(value), Ok(head)) => {
@@ -506,7 +553,10 @@ pub(super) struct Work<'a> {
 
 /// Whether a strategy looks at counted tokens.
 pub(super) fn counts(strategy: &dyn Strategy) -> bool {
-    !matches!(strategy.measure(), None | Some(crate::window::Measure::Estimate))
+    !matches!(
+        strategy.measure(),
+        None | Some(crate::window::Measure::Estimate)
+    )
 }
 
 fn supported(projection: &Projection, n: Seq) -> Result<(), Error> {

@@ -32,7 +32,10 @@ impl Conversation {
     pub fn undo(&self, entry: Seq) -> Result<Ack, Error> {
         let original = self.entry(entry)?;
         let mut state = self.lock()?;
-        let change = original.body.change().ok_or_else(|| nothing(entry, "is no visit or edit"))?;
+        let change = original
+            .body
+            .change()
+            .ok_or_else(|| nothing(entry, "is no visit or edit"))?;
         let change = undoing(&state.projection, entry, change)?;
         self.edit(&mut state, EditAction::Restore, change)
     }
@@ -44,9 +47,18 @@ impl Conversation {
         change: Change,
     ) -> Result<Ack, Error> {
         self.file(state, |stage, _| {
-            let body = Edited { action, change, rest: None };
+            let body = Edited {
+                action,
+                change,
+                rest: None,
+            };
             let seq = stage.file(Body::Edited(body), self.meta(&Options::default(), None))?;
-            Ok(Ack { first: seq, last: seq, level: self.store().level(), repeated: false })
+            Ok(Ack {
+                first: seq,
+                last: seq,
+                level: self.store().level(),
+                repeated: false,
+            })
         })
     }
 }
@@ -65,19 +77,29 @@ fn restoring(state: &Projection, id: MessageId) -> Result<Change, Error> {
         return Err(Error::refused(RequestReason::NothingMatches, detail));
     }
     let members = state.group_of(id);
-    let absent = || members.iter().filter_map(|m| state.message(*m)).filter(|m| !m.visible());
+    let absent = || {
+        members
+            .iter()
+            .filter_map(|m| state.message(*m))
+            .filter(|m| !m.visible())
+    };
     // A synthetic result that a real one superseded stays covered; any other stand-in is in the way.
     let superseded = |m: &MessageState| {
-        m.id != id && m.absent.as_ref().is_some_and(|a| a.reason == LeftReason::Superseded)
+        m.id != id
+            && m.absent
+                .as_ref()
+                .is_some_and(|a| a.reason == LeftReason::Superseded)
     };
     for member in absent().filter(|m| !superseded(m)) {
         if state.conservation(member.id) == Some(Conservation::Covered) {
             return Err(covered(member));
         }
     }
-    let entered: BTreeSet<MessageId> =
-        absent().filter(|m| !superseded(m)).map(|m| m.id).collect();
-    Ok(Change { entered: state.ranges(&entered), ..Change::default() })
+    let entered: BTreeSet<MessageId> = absent().filter(|m| !superseded(m)).map(|m| m.id).collect();
+    Ok(Change {
+        entered: state.ranges(&entered),
+        ..Change::default()
+    })
 }
 
 fn covered(message: &MessageState) -> Error {
@@ -86,18 +108,25 @@ fn covered(message: &MessageState) -> Error {
     let what = stand_in.map_or_else(String::new, |s| format!("{s} "));
     let detail = format!("{what}stands for {} since {by}", message.id);
     let refusal = Refusal::new(RequestReason::RestoreConflict, detail);
-    refusal.with_help(format!("undo that first: `ctxlog restore {by}`")).into()
+    refusal
+        .with_help(format!("undo that first: `ctxlog restore {by}`"))
+        .into()
 }
 
 fn conflict(entry: Seq, first: Seq) -> Error {
     let detail = format!("{first} stands for what {entry} introduced");
     let refusal = Refusal::new(RequestReason::RestoreConflict, detail);
-    refusal.with_help(format!("undo that first: `ctxlog restore {first}`")).into()
+    refusal
+        .with_help(format!("undo that first: `ctxlog restore {first}`"))
+        .into()
 }
 
 /// The change that gives back the window from before `entry`, as far as later entries allow.
 fn undoing(state: &Projection, entry: Seq, change: &Change) -> Result<Change, Error> {
-    let mut undo = Change { undoes: Some(entry), ..Change::default() };
+    let mut undo = Change {
+        undoes: Some(entry),
+        ..Change::default()
+    };
     let mut entered: BTreeSet<MessageId> = BTreeSet::new();
     let mut left: BTreeSet<MessageId> = BTreeSet::new();
     let introduced = MessageId(entry);
@@ -138,7 +167,10 @@ fn undoing(state: &Projection, entry: Seq, change: &Change) -> Result<Change, Er
     undo.entered = state.ranges(&entered);
     if !left.is_empty() {
         let messages = state.ranges(&left);
-        undo.left = vec![Left { reason: LeftReason::Replaced, messages }];
+        undo.left = vec![Left {
+            reason: LeftReason::Replaced,
+            messages,
+        }];
     }
     let pins = undo.pinned.is_empty() && undo.unpinned.is_empty();
     if undo.entered.is_empty() && undo.left.is_empty() && undo.reverted.is_empty() && pins {
@@ -149,7 +181,9 @@ fn undoing(state: &Projection, entry: Seq, change: &Change) -> Result<Change, Er
 
 /// A message whose content in force since `entry` goes back to the one before.
 fn reverting(message: &MessageState, entry: Seq) -> Result<Option<(Seq, Seq)>, Error> {
-    let Some(at) = message.forms.iter().position(|f| f.since.seq == entry) else { return Ok(None) };
+    let Some(at) = message.forms.iter().position(|f| f.since.seq == entry) else {
+        return Ok(None);
+    };
     let Some(before) = at.checked_sub(1).and_then(|i| message.forms.get(i)) else {
         return Ok(None); // the message's first content: the entry introduced it
     };
@@ -158,7 +192,11 @@ fn reverting(message: &MessageState, entry: Seq) -> Result<Option<(Seq, Seq)>, E
         Some(later) => {
             // Undone already, by a later entry that put the earlier content back.
             let last = message.forms.last().map_or(before.given, |f| f.given);
-            if last == before.given { Ok(None) } else { Err(conflict(entry, later.since.seq)) }
+            if last == before.given {
+                Ok(None)
+            } else {
+                Err(conflict(entry, later.since.seq))
+            }
         }
     }
 }

@@ -48,14 +48,21 @@ impl Seeded {
     #[must_use]
     pub fn new(seed: u64, start: Micros) -> Self {
         let seed = *blake3::hash(&seed.to_le_bytes()).as_bytes();
-        Self { seed, start, readings: AtomicU64::new(0), draws: AtomicU64::new(0) }
+        Self {
+            seed,
+            start,
+            readings: AtomicU64::new(0),
+            draws: AtomicU64::new(0),
+        }
     }
 }
 
 impl Environment for Seeded {
     fn now(&self) -> Option<Micros> {
         let n = self.readings.fetch_add(1, Ordering::Relaxed);
-        let step = i64::try_from(n).unwrap_or(i64::MAX).saturating_mul(1_000_000);
+        let step = i64::try_from(n)
+            .unwrap_or(i64::MAX)
+            .saturating_mul(1_000_000);
         Some(Micros(self.start.0.saturating_add(step)))
     }
 

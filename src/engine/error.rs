@@ -19,7 +19,11 @@ impl Refusal {
     /// A refusal whose way out is the reason's own.
     #[must_use]
     pub fn new(reason: RequestReason, detail: impl Into<String>) -> Self {
-        Self { reason, detail: detail.into(), help: reason.remedy().to_owned() }
+        Self {
+            reason,
+            detail: detail.into(),
+            help: reason.remedy().to_owned(),
+        }
     }
 
     /// A refusal with a way out of its own.
@@ -68,7 +72,9 @@ pub enum Error {
         seq: Seq,
     },
     /// The log holds an entry of an unknown kind that changes windows.
-    #[error("unsupported-entry: {seq} is of a kind this version does not know, so later windows cannot be shown")]
+    #[error(
+        "unsupported-entry: {seq} is of a kind this version does not know, so later windows cannot be shown"
+    )]
     UnsupportedEntry {
         /// The entry.
         seq: Seq,

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::formats::{Link, Step, Transcript};
 use crate::log::{
-    Block, BlockBody, Body, By, Change, Configured, Door, EditAction, Edited, Fields, Head,
-    Json, Key, Left, LeftReason, Message, MessageId, Micros, Noted, OpenCalls, Part, PartBody,
+    Block, BlockBody, Body, By, Change, Configured, Door, EditAction, Edited, Fields, Head, Json,
+    Key, Left, LeftReason, Message, MessageId, Micros, Noted, OpenCalls, Part, PartBody,
     Provenance, RequestReason, Seq, Settings, StandIn, StandInKind, payload,
 };
 use crate::strategy::Strategy;
@@ -89,7 +89,11 @@ impl Store {
         let mut chat = door.conversation(name)?;
         let known = !chat.with_projection(|p| p.chain().is_empty())?;
         if !chain.is_empty() || !known {
-            let policy = if chain.is_empty() { OpenCalls::Keep } else { OpenCalls::Close };
+            let policy = if chain.is_empty() {
+                OpenCalls::Keep
+            } else {
+                OpenCalls::Close
+            };
             chat = chat.with_strategies(chain)?.with_open_calls(policy)?;
         }
         let mut import = Import::new(&chat, transcript)?;
@@ -102,7 +106,11 @@ impl Store {
         self.backend().sync(self.level())?;
         let head = chat.head()?;
         let entries = |h: Option<Head>| h.map_or(0, |h| h.seq.0.saturating_add(1));
-        let notes = transcript.steps.iter().filter(|s| matches!(s, Step::Noted { .. })).count();
+        let notes = transcript
+            .steps
+            .iter()
+            .filter(|s| matches!(s, Step::Noted { .. }))
+            .count();
         chat.with_projection(|p| Imported {
             conversation: name.to_owned(),
             format: transcript.format,
@@ -149,7 +157,13 @@ impl<'a> Import<'a> {
             return Err(Error::refused(RequestReason::PolicyConflict, detail));
         }
         let (messages, warnings) = (Vec::new(), Vec::new());
-        Ok(Self { chat, transcript, simulated, messages, warnings })
+        Ok(Self {
+            chat,
+            transcript,
+            simulated,
+            messages,
+            warnings,
+        })
     }
 
     /// Imports steps from `from` on until a batch is full; gives the next step.
@@ -185,13 +199,28 @@ impl<'a> Import<'a> {
     }
 
     fn meta(&self, step: usize, at: Option<Micros>, provenance: Provenance) -> Meta {
-        let by = By { door: Door::Import, principal: self.chat.store().by().principal.clone() };
-        Meta { at, by, provenance, key: Some(Key { text: key(step), entries: 1 }) }
+        let by = By {
+            door: Door::Import,
+            principal: self.chat.store().by().principal.clone(),
+        };
+        Meta {
+            at,
+            by,
+            provenance,
+            key: Some(Key {
+                text: key(step),
+                entries: 1,
+            }),
+        }
     }
 
     /// How calls, visits and what they came to are known.
     const fn provenance(&self) -> Provenance {
-        if self.simulated { Provenance::Simulated } else { Provenance::Inferred }
+        if self.simulated {
+            Provenance::Simulated
+        } else {
+            Provenance::Inferred
+        }
     }
 
     fn step(
@@ -210,7 +239,10 @@ impl<'a> Import<'a> {
             Step::Message { message, at, link } => {
                 let meta = inferred(at);
                 let seq = self.message(stage, work, n, message, *link, meta)?;
-                return Ok(Written { seq, is_message: true });
+                return Ok(Written {
+                    seq,
+                    is_message: true,
+                });
             }
             Step::Called { model, at } => {
                 let draft = Draft {
@@ -224,7 +256,12 @@ impl<'a> Import<'a> {
                 let key = meta.key.clone();
                 file_call(stage, work, &draft, &Meta { key: None, ..meta }, key)?.id
             }
-            Step::Returned { usage, failure, rest, at } => {
+            Step::Returned {
+                usage,
+                failure,
+                rest,
+                at,
+            } => {
                 let meta = self.meta(n, *at, self.provenance());
                 let Some(call) = stage.state.sent().last().map(|s| s.fact.seq) else {
                     let what = "a return before any call";
@@ -245,9 +282,18 @@ impl<'a> Import<'a> {
                 let meta = inferred(at);
                 self.rewound(stage, gone, meta)?
             }
-            Step::Noted { what, place, content, at, warn } => {
+            Step::Noted {
+                what,
+                place,
+                content,
+                at,
+                warn,
+            } => {
                 if *warn {
-                    self.warnings.push(Warning { place: place.clone(), what: what.clone() });
+                    self.warnings.push(Warning {
+                        place: place.clone(),
+                        what: what.clone(),
+                    });
                 }
                 let meta = self.meta(n, *at, Provenance::Inferred);
                 note(stage, what, place, *warn, content.as_ref(), meta)?
@@ -271,7 +317,10 @@ impl<'a> Import<'a> {
             content,
             overhead: overhead(&text),
         };
-        let body = Configured { settings: Some(settings), ..Configured::default() };
+        let body = Configured {
+            settings: Some(settings),
+            ..Configured::default()
+        };
         stage.file(Body::Configured(body), meta)
     }
 
@@ -290,7 +339,11 @@ impl<'a> Import<'a> {
             Link::Continues(to) => (linked(to), None),
             Link::SameSource(to) => (None, linked(to)),
         };
-        let options = Options { continues, same_source, ..Options::default() };
+        let options = Options {
+            continues,
+            same_source,
+            ..Options::default()
+        };
         let mut unbound = Vec::new();
         let filed = append::append_parts(stage, work, message, &options, &meta, &mut |e| {
             unbound.push(e);
@@ -304,7 +357,10 @@ impl<'a> Import<'a> {
 
     fn unbound(&mut self, step: usize, seq: Seq, error: &BindError) {
         let place = format!("step {step}, m{}", seq.0);
-        self.warnings.push(Warning { place, what: error.to_string() });
+        self.warnings.push(Warning {
+            place,
+            what: error.to_string(),
+        });
     }
 
     /// The source replaced everything before by a summary.
@@ -331,9 +387,18 @@ impl<'a> Import<'a> {
             skeleton: append::skeleton(work, summary, &Vec::new()),
             content,
         };
-        let change = Change { stand_ins: vec![stand_in], ..Change::default() };
-        let rest = object(rest).map(|r| stage.content(payload::encode_text(&r.0))).transpose()?;
-        let body = Edited { action: EditAction::Replace, change, rest };
+        let change = Change {
+            stand_ins: vec![stand_in],
+            ..Change::default()
+        };
+        let rest = object(rest)
+            .map(|r| stage.content(payload::encode_text(&r.0)))
+            .transpose()?;
+        let body = Edited {
+            action: EditAction::Replace,
+            change,
+            rest,
+        };
         stage.file(Body::Edited(body), meta)
     }
 
@@ -360,8 +425,15 @@ impl<'a> Import<'a> {
         for (seq, parts) in targets {
             stand_ins.extend(self.cleared_form(stage, work, seq, &parts, marker)?);
         }
-        let change = Change { stand_ins, ..Change::default() };
-        let body = Edited { action: EditAction::Clear, change, rest: None };
+        let change = Change {
+            stand_ins,
+            ..Change::default()
+        };
+        let body = Edited {
+            action: EditAction::Clear,
+            change,
+            rest: None,
+        };
         stage.file(Body::Edited(body), meta)
     }
 
@@ -374,18 +446,27 @@ impl<'a> Import<'a> {
         marker: &str,
     ) -> Result<Option<StandIn>, Error> {
         let id = MessageId(seq);
-        let Some(state) = stage.state.message(id).filter(|m| m.visible()) else { return Ok(None) };
-        let Some(form) = state.form() else { return Ok(None) };
+        let Some(state) = stage.state.message(id).filter(|m| m.visible()) else {
+            return Ok(None);
+        };
+        let Some(form) = state.form() else {
+            return Ok(None);
+        };
         let binding = form.skeleton.parts.iter().map(|p| p.answers).collect();
         // The content may still be staged; a transcript clears what it showed before, so it is
         // read from the transcript's own steps.
-        let Some(mut message) = self.message_of(seq) else { return Ok(None) };
+        let Some(mut message) = self.message_of(seq) else {
+            return Ok(None);
+        };
         for (position, part) in (0_u32..).zip(message.parts.iter_mut()) {
             if parts.contains(&position)
                 && let PartBody::Result { content, shape, .. } = &mut part.body
             {
                 let body = BlockBody::Text(marker.to_owned());
-                *content = vec![Block { body, extra: Fields::new() }];
+                *content = vec![Block {
+                    body,
+                    extra: Fields::new(),
+                }];
                 *shape = crate::log::Shape::Text;
             }
         }
@@ -413,31 +494,53 @@ impl<'a> Import<'a> {
     }
 
     /// The source went back: groups that are wholly off its path leave.
-    fn rewound(
-        &mut self,
-        stage: &mut Stage<'_>,
-        gone: &[usize],
-        meta: Meta,
-    ) -> Result<Seq, Error> {
-        let gone: BTreeSet<MessageId> =
-            gone.iter().filter_map(|n| self.messages.get(*n)).map(|s| MessageId(*s)).collect();
+    fn rewound(&mut self, stage: &mut Stage<'_>, gone: &[usize], meta: Meta) -> Result<Seq, Error> {
+        let gone: BTreeSet<MessageId> = gone
+            .iter()
+            .filter_map(|n| self.messages.get(*n))
+            .map(|s| MessageId(*s))
+            .collect();
         let state = &stage.state;
         let visible = |id: &MessageId| state.message(*id).is_some_and(|m| m.visible());
         let whole = |id: &MessageId| {
-            state.group_of(*id).iter().filter(|m| visible(m)).all(|m| gone.contains(m))
+            state
+                .group_of(*id)
+                .iter()
+                .filter(|m| visible(m))
+                .all(|m| gone.contains(m))
         };
-        let leaving: BTreeSet<MessageId> =
-            gone.iter().filter(|id| visible(id) && whole(id)).copied().collect();
-        let left = Left { reason: LeftReason::Cleared, messages: state.ranges(&leaving) };
-        let left = if leaving.is_empty() { Vec::new() } else { vec![left] };
-        let change = Change { left, ..Change::default() };
-        let body = Edited { action: EditAction::Clear, change, rest: None };
+        let leaving: BTreeSet<MessageId> = gone
+            .iter()
+            .filter(|id| visible(id) && whole(id))
+            .copied()
+            .collect();
+        let left = Left {
+            reason: LeftReason::Cleared,
+            messages: state.ranges(&leaving),
+        };
+        let left = if leaving.is_empty() {
+            Vec::new()
+        } else {
+            vec![left]
+        };
+        let change = Change {
+            left,
+            ..Change::default()
+        };
+        let body = Edited {
+            action: EditAction::Clear,
+            change,
+            rest: None,
+        };
         stage.file(Body::Edited(body), meta)
     }
 
     fn lost(&mut self, stage: &mut Stage<'_>, n: usize, what: &str) -> Result<Seq, Error> {
         let place = format!("step {n}");
-        self.warnings.push(Warning { place: place.clone(), what: what.to_owned() });
+        self.warnings.push(Warning {
+            place: place.clone(),
+            what: what.to_owned(),
+        });
         let meta = self.meta(n, None, Provenance::Inferred);
         note(stage, what, &place, true, None, meta)
     }
@@ -467,9 +570,7 @@ impl<'a> Import<'a> {
                 self.same_text(first, words.map(Json))?
             }
             Step::Noted { content, .. } => self.same_text(first, content.clone())?,
-            Step::Called { .. } => {
-                state.projection.sent().iter().any(|s| s.fact.seq == first)
-            }
+            Step::Called { .. } => state.projection.sent().iter().any(|s| s.fact.seq == first),
             Step::Compacted { .. } | Step::Cleared { .. } | Step::Rewound { .. } => true,
         };
         if same {
@@ -492,7 +593,12 @@ impl<'a> Import<'a> {
         let mut stored = Vec::new();
         for n in 0..u64::from(entries) {
             let seq = Seq(first.0.saturating_add(n));
-            if !state.projection.messages().iter().any(|m| m.id.seq() == seq) {
+            if !state
+                .projection
+                .messages()
+                .iter()
+                .any(|m| m.id.seq() == seq)
+            {
                 return Ok(false);
             }
             match self.chat.content_with(seq, 0, &state.secret)? {
@@ -507,7 +613,11 @@ impl<'a> Import<'a> {
     }
 
     fn same_text(&self, seq: Seq, text: Option<Json>) -> Result<bool, Error> {
-        let stored = self.chat.store().backend().payload(self.chat.id(), seq, 0)?;
+        let stored = self
+            .chat
+            .store()
+            .backend()
+            .payload(self.chat.id(), seq, 0)?;
         Ok(match (stored, text) {
             (Some(stored), Some(text)) => stored.bytes == payload::encode_text(&text.0),
             (Some(_), None) => false,
@@ -520,7 +630,10 @@ impl<'a> Import<'a> {
 
 impl Written {
     const fn other(seq: Seq) -> Self {
-        Self { seq, is_message: false }
+        Self {
+            seq,
+            is_message: false,
+        }
     }
 }
 
@@ -546,7 +659,14 @@ fn note(
     content: Option<&Json>,
     meta: Meta,
 ) -> Result<Seq, Error> {
-    let content = content.map(|c| stage.content(payload::encode_text(&c.0))).transpose()?;
-    let noted = Noted { what: what.to_owned(), place: place.to_owned(), warn, content };
+    let content = content
+        .map(|c| stage.content(payload::encode_text(&c.0)))
+        .transpose()?;
+    let noted = Noted {
+        what: what.to_owned(),
+        place: place.to_owned(),
+        warn,
+        content,
+    };
     stage.file(Body::Noted(noted), meta)
 }

@@ -1,8 +1,8 @@
 //! Staging: entries are sealed and folded one after the other, then stored as one batch.
 
 use crate::log::{
-    Body, By, Commitment, ConversationId, Entry, Head, Iteration, Key, Micros, Provenance, Seq,
-    Sealed, entry, payload,
+    Body, By, Commitment, ConversationId, Entry, Head, Iteration, Key, Micros, Provenance, Sealed,
+    Seq, entry, payload,
 };
 use crate::store::{Batch, Name, Payload, Record};
 use crate::window::Projection;

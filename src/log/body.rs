@@ -110,7 +110,12 @@ impl Kind {
     pub const fn must_understand(self) -> bool {
         matches!(
             self,
-            Self::Opened | Self::Appended | Self::Stream | Self::Visited | Self::Edited | Self::Observed
+            Self::Opened
+                | Self::Appended
+                | Self::Stream
+                | Self::Visited
+                | Self::Edited
+                | Self::Observed
         )
     }
 }
@@ -530,9 +535,10 @@ impl Usage {
     #[must_use]
     pub fn total_input(&self) -> Option<u64> {
         let known = [self.input, self.cache_read, self.cache_write];
-        known.iter().any(Option::is_some).then(|| {
-            known.into_iter().flatten().fold(0, u64::saturating_add)
-        })
+        known
+            .iter()
+            .any(Option::is_some)
+            .then(|| known.into_iter().flatten().fold(0, u64::saturating_add))
     }
 }
 

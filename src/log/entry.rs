@@ -101,7 +101,10 @@ impl Sealed {
     /// The head a log has when this is its newest entry.
     #[must_use]
     pub const fn head(&self) -> Head {
-        Head { seq: self.entry.seq, hash: self.hash }
+        Head {
+            seq: self.entry.seq,
+            hash: self.hash,
+        }
     }
 }
 
@@ -145,7 +148,9 @@ fn options(limit: usize) -> impl Options {
 /// # Errors
 /// When it would exceed `limit` bytes.
 pub(crate) fn encode<T: Serialize>(value: &T, limit: usize) -> Result<Vec<u8>, CodecError> {
-    options(limit).serialize(value).map_err(|e| CodecError::Body(e.to_string()))
+    options(limit)
+        .serialize(value)
+        .map_err(|e| CodecError::Body(e.to_string()))
 }
 
 /// Decodes a value from exactly these bytes; never allocates more than a small multiple of them.
@@ -153,7 +158,9 @@ pub(crate) fn encode<T: Serialize>(value: &T, limit: usize) -> Result<Vec<u8>, C
 /// # Errors
 /// When they are no such value.
 pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
-    options(bytes.len()).deserialize(bytes).map_err(|e| CodecError::Body(e.to_string()))
+    options(bytes.len())
+        .deserialize(bytes)
+        .map_err(|e| CodecError::Body(e.to_string()))
 }
 
 /// What every body begins with.
@@ -169,7 +176,11 @@ fn encode_body(entry: &Entry) -> Result<Vec<u8>, CodecError> {
     macro_rules! framed {
         ($body:expr) => {
             encode(
-                &Framed { by: entry.by.clone(), key: entry.key.clone(), body: $body },
+                &Framed {
+                    by: entry.by.clone(),
+                    key: entry.key.clone(),
+                    body: $body,
+                },
                 BODY_BYTES_MAX,
             )
         };
@@ -204,8 +215,18 @@ fn decode_body(kind: u8, bytes: &[u8]) -> Result<(By, Option<Key>, Body), CodecE
         Some(Kind::Edited) => framed!(Edited),
         Some(Kind::Noted) => framed!(Noted),
         _ => {
-            let by = By { door: Door::Library, principal: String::new() };
-            Ok((by, None, Body::Unknown { kind, bytes: bytes.to_vec() }))
+            let by = By {
+                door: Door::Library,
+                principal: String::new(),
+            };
+            Ok((
+                by,
+                None,
+                Body::Unknown {
+                    kind,
+                    bytes: bytes.to_vec(),
+                },
+            ))
         }
     }
 }
@@ -220,12 +241,23 @@ pub fn seal(entry: Entry) -> Result<Sealed, CodecError> {
         return Err(CodecError::TooLarge(body.len()));
     }
     let length = u32::try_from(body.len()).map_err(|_| CodecError::TooLarge(body.len()))?;
-    let must = if entry.must_understand { FLAG_MUST_UNDERSTAND } else { 0 };
+    let must = if entry.must_understand {
+        FLAG_MUST_UNDERSTAND
+    } else {
+        0
+    };
     let timed = if entry.at.is_some() { FLAG_AT } else { 0 };
-    let capacity = ENVELOPE_BYTES.saturating_add(CHECKSUM_BYTES).saturating_add(body.len());
+    let capacity = ENVELOPE_BYTES
+        .saturating_add(CHECKSUM_BYTES)
+        .saturating_add(body.len());
     let mut bytes = Vec::with_capacity(capacity);
     bytes.extend_from_slice(&MAGIC);
-    bytes.extend_from_slice(&[FORMAT, entry.body.code(), must | timed, entry.provenance.code()]);
+    bytes.extend_from_slice(&[
+        FORMAT,
+        entry.body.code(),
+        must | timed,
+        entry.provenance.code(),
+    ]);
     bytes.extend_from_slice(&entry.conversation.0);
     bytes.extend_from_slice(&entry.seq.0.to_le_bytes());
     bytes.extend_from_slice(&entry.iteration.0.to_le_bytes());
@@ -253,7 +285,9 @@ fn hash_of(hashed: &[u8]) -> Hash {
 /// # Errors
 /// What is wrong with the bytes. An unknown kind is no error: see [`Body::Unknown`].
 pub fn open(bytes: &[u8]) -> Result<Sealed, CodecError> {
-    let (envelope, rest) = bytes.split_at_checked(ENVELOPE_BYTES).ok_or(CodecError::Length)?;
+    let (envelope, rest) = bytes
+        .split_at_checked(ENVELOPE_BYTES)
+        .ok_or(CodecError::Length)?;
     let mut fields = Fields(envelope);
     if fields.take::<4>()? != MAGIC {
         return Err(CodecError::Magic);
@@ -274,7 +308,9 @@ pub fn open(bytes: &[u8]) -> Result<Sealed, CodecError> {
         return Err(CodecError::Length);
     }
     let hashed_bytes = bytes.len().saturating_sub(CHECKSUM_BYTES);
-    let (hashed, checksum) = bytes.split_at_checked(hashed_bytes).ok_or(CodecError::Length)?;
+    let (hashed, checksum) = bytes
+        .split_at_checked(hashed_bytes)
+        .ok_or(CodecError::Length)?;
     if crc32c::crc32c(hashed).to_le_bytes().as_slice() != checksum {
         return Err(CodecError::Checksum);
     }
@@ -290,15 +326,31 @@ pub fn open(bytes: &[u8]) -> Result<Sealed, CodecError> {
     let (by, key, body) = decode_body(kind, body)?;
     let must_understand = flags & FLAG_MUST_UNDERSTAND != 0;
     let at = timed.then_some(Micros(at));
-    let entry =
-        Entry { conversation, seq, iteration, at, prev, provenance, must_understand, by, key, body };
-    Ok(Sealed { entry, hash: hash_of(hashed), bytes: bytes.to_vec() })
+    let entry = Entry {
+        conversation,
+        seq,
+        iteration,
+        at,
+        prev,
+        provenance,
+        must_understand,
+        by,
+        key,
+        body,
+    };
+    Ok(Sealed {
+        entry,
+        hash: hash_of(hashed),
+        bytes: bytes.to_vec(),
+    })
 }
 
 /// The bytes an entry's hash covers: all but the checksum.
 #[must_use]
 pub fn hashed(bytes: &[u8]) -> &[u8] {
-    bytes.get(..bytes.len().saturating_sub(CHECKSUM_BYTES)).unwrap_or_default()
+    bytes
+        .get(..bytes.len().saturating_sub(CHECKSUM_BYTES))
+        .unwrap_or_default()
 }
 
 /// Puts the checksum back behind hashed bytes.

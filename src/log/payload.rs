@@ -71,8 +71,17 @@ type FieldsWire = Vec<(String, Text)>;
 #[derive(Serialize, Deserialize)]
 enum PartWire {
     Block(BlockWire),
-    Reasoning { text: Text, signature: Option<String>, encrypted: Option<Text> },
-    Call { id: Option<String>, name: String, arguments: Text, native: Option<String> },
+    Reasoning {
+        text: Text,
+        signature: Option<String>,
+        encrypted: Option<Text>,
+    },
+    Call {
+        id: Option<String>,
+        name: String,
+        arguments: Text,
+        native: Option<String>,
+    },
     Result(ResultWire),
 }
 
@@ -157,11 +166,17 @@ pub struct Encoded {
 /// # Errors
 /// When it exceeds [`PAYLOAD_BYTES_MAX`].
 pub fn encode_message(message: &Message, secret: &Secret) -> Result<Encoded, CodecError> {
-    let mut out = Blobs { secret, blobs: Vec::new() };
+    let mut out = Blobs {
+        secret,
+        blobs: Vec::new(),
+    };
     let wire = out.message(message);
     let mut bytes = vec![TAG_MESSAGE];
     bytes.extend(encode(&wire, PAYLOAD_BYTES_MAX)?);
-    Ok(Encoded { bytes, blobs: out.blobs })
+    Ok(Encoded {
+        bytes,
+        blobs: out.blobs,
+    })
 }
 
 /// Encodes JSON text.
@@ -199,9 +214,10 @@ pub fn decode_text(bytes: &[u8]) -> Result<String, CodecError> {
 /// When the bytes are something else.
 pub fn decode_secret(bytes: &[u8]) -> Result<Secret, CodecError> {
     match bytes.split_first() {
-        Some((&TAG_SECRET, rest)) => {
-            rest.try_into().map(Secret).map_err(|_| CodecError::Field("secret"))
-        }
+        Some((&TAG_SECRET, rest)) => rest
+            .try_into()
+            .map(Secret)
+            .map_err(|_| CodecError::Field("secret")),
         _ => Err(CodecError::Field("payload tag")),
     }
 }
@@ -257,7 +273,9 @@ pub fn decode_message(
 /// # Errors
 /// When the bytes are no message.
 pub fn blobs_of(bytes: &[u8]) -> Result<Vec<Hash>, CodecError> {
-    let Some((&TAG_MESSAGE, rest)) = bytes.split_first() else { return Ok(Vec::new()) };
+    let Some((&TAG_MESSAGE, rest)) = bytes.split_first() else {
+        return Ok(Vec::new());
+    };
     let wire: MessageWire = decode(rest)?;
     let mut found = Vec::new();
     let secret = Secret([0; 32]);
@@ -266,7 +284,10 @@ pub fn blobs_of(bytes: &[u8]) -> Result<Vec<Hash>, CodecError> {
         Ok(None)
     };
     // Every lookup answers "missing"; the joiner is told to go on by treating it as empty.
-    let mut joiner = Lenient(Joiner { secret: &secret, fetch: &mut fetch });
+    let mut joiner = Lenient(Joiner {
+        secret: &secret,
+        fetch: &mut fetch,
+    });
     joiner.walk(&wire);
     Ok(found)
 }
@@ -296,7 +317,9 @@ impl Lenient<'_> {
             self.fields(extra);
             match part {
                 PartWire::Block(block) => self.block(block),
-                PartWire::Reasoning { text, encrypted, .. } => {
+                PartWire::Reasoning {
+                    text, encrypted, ..
+                } => {
                     self.text(text);
                     encrypted.iter().for_each(|t| self.text(t));
                 }
@@ -329,11 +352,17 @@ impl Blobs<'_> {
         }
         let address = self.secret.address(text.as_bytes());
         self.blobs.push((address, text.as_bytes().to_vec()));
-        Text::Blob { address, bytes: u64::try_from(text.len()).unwrap_or(u64::MAX) }
+        Text::Blob {
+            address,
+            bytes: u64::try_from(text.len()).unwrap_or(u64::MAX),
+        }
     }
 
     fn fields(&mut self, fields: &Fields) -> FieldsWire {
-        fields.iter().map(|(name, json)| (name.clone(), self.text(&json.0))).collect()
+        fields
+            .iter()
+            .map(|(name, json)| (name.clone(), self.text(&json.0)))
+            .collect()
     }
 
     fn block(&mut self, block: &BlockBody) -> BlockWire {
@@ -349,18 +378,35 @@ impl Blobs<'_> {
     fn part(&mut self, part: &PartBody) -> PartWire {
         match part {
             PartBody::Block(block) => PartWire::Block(self.block(block)),
-            PartBody::Reasoning { text, signature, encrypted } => PartWire::Reasoning {
+            PartBody::Reasoning {
+                text,
+                signature,
+                encrypted,
+            } => PartWire::Reasoning {
                 text: self.text(text),
                 signature: signature.clone(),
                 encrypted: encrypted.as_deref().map(|t| self.text(t)),
             },
-            PartBody::Call { id, name, arguments, native } => PartWire::Call {
+            PartBody::Call {
+                id,
+                name,
+                arguments,
+                native,
+            } => PartWire::Call {
                 id: id.clone(),
                 name: name.clone(),
                 arguments: self.text(arguments),
                 native: native.clone(),
             },
-            PartBody::Result { call, name, content, shape, error, interim, native } => {
+            PartBody::Result {
+                call,
+                name,
+                content,
+                shape,
+                error,
+                interim,
+                native,
+            } => {
                 let content = content
                     .iter()
                     .map(|b| (self.block(&b.body), self.fields(&b.extra)))
@@ -382,7 +428,11 @@ impl Blobs<'_> {
         MessageWire {
             role: m.role.name().to_owned(),
             author: m.author,
-            parts: m.parts.iter().map(|p| (self.part(&p.body), self.fields(&p.extra))).collect(),
+            parts: m
+                .parts
+                .iter()
+                .map(|p| (self.part(&p.body), self.fields(&p.extra)))
+                .collect(),
             shape: shape_code(m.shape),
             extra: self.fields(&m.extra),
             source: m.source.as_ref().map(|s| SourceWire {
@@ -405,8 +455,8 @@ impl Joiner<'_> {
         match text {
             Text::Inline(text) => Ok(text),
             Text::Blob { address, bytes } => {
-                let found = (self.fetch)(address)?
-                    .ok_or(PayloadError::MissingBlob { address, bytes })?;
+                let found =
+                    (self.fetch)(address)?.ok_or(PayloadError::MissingBlob { address, bytes })?;
                 if self.secret.address(&found) != address {
                     return Err(PayloadError::DamagedBlob { address });
                 }
@@ -416,7 +466,10 @@ impl Joiner<'_> {
     }
 
     fn fields(&mut self, fields: FieldsWire) -> Result<Fields, PayloadError> {
-        fields.into_iter().map(|(name, text)| Ok((name, Json(self.text(text)?)))).collect()
+        fields
+            .into_iter()
+            .map(|(name, text)| Ok((name, Json(self.text(text)?))))
+            .collect()
     }
 
     fn block(&mut self, block: BlockWire) -> Result<BlockBody, PayloadError> {
@@ -433,14 +486,26 @@ impl Joiner<'_> {
     fn part(&mut self, part: PartWire) -> Result<PartBody, PayloadError> {
         Ok(match part {
             PartWire::Block(block) => PartBody::Block(self.block(block)?),
-            PartWire::Reasoning { text, signature, encrypted } => PartBody::Reasoning {
+            PartWire::Reasoning {
+                text,
+                signature,
+                encrypted,
+            } => PartBody::Reasoning {
                 text: self.text(text)?,
                 signature,
                 encrypted: encrypted.map(|t| self.text(t)).transpose()?,
             },
-            PartWire::Call { id, name, arguments, native } => {
-                PartBody::Call { id, name, arguments: self.text(arguments)?, native }
-            }
+            PartWire::Call {
+                id,
+                name,
+                arguments,
+                native,
+            } => PartBody::Call {
+                id,
+                name,
+                arguments: self.text(arguments)?,
+                native,
+            },
             PartWire::Result(result) => self.result(result)?,
         })
     }
@@ -450,7 +515,10 @@ impl Joiner<'_> {
             .content
             .into_iter()
             .map(|(body, extra)| {
-                Ok(Block { body: self.block(body)?, extra: self.fields(extra)? })
+                Ok(Block {
+                    body: self.block(body)?,
+                    extra: self.fields(extra)?,
+                })
             })
             .collect::<Result<_, PayloadError>>()?;
         Ok(PartBody::Result {
@@ -468,7 +536,12 @@ impl Joiner<'_> {
         let parts = m
             .parts
             .into_iter()
-            .map(|(body, extra)| Ok(Part { body: self.part(body)?, extra: self.fields(extra)? }))
+            .map(|(body, extra)| {
+                Ok(Part {
+                    body: self.part(body)?,
+                    extra: self.fields(extra)?,
+                })
+            })
             .collect::<Result<_, PayloadError>>()?;
         let source = match m.source {
             None => None,
@@ -500,7 +573,13 @@ pub fn skeleton(message: &Message, answers: &[Option<(Seq, u32)>]) -> Skeleton {
         .map(|(i, p)| part_skeleton(&p.body, answers.get(i).copied().flatten()))
         .collect();
     let utf16 = u64::try_from(message.words().encode_utf16().count()).unwrap_or(u64::MAX);
-    Skeleton { role: message.role.clone(), author: message.author, parts, utf16, tokens: None }
+    Skeleton {
+        role: message.role.clone(),
+        author: message.author,
+        parts,
+        utf16,
+        tokens: None,
+    }
 }
 
 fn part_skeleton(body: &PartBody, answers: Option<(Seq, u32)>) -> PartSkeleton {
@@ -508,24 +587,54 @@ fn part_skeleton(body: &PartBody, answers: Option<(Seq, u32)>) -> PartSkeleton {
     let (kind, flags, name, label) = match body {
         PartBody::Block(block) => {
             let blank = matches!(block, BlockBody::Text(t) if t.trim().is_empty());
-            (block_kind(block), flag(blank, PartSkeleton::BLANK), None, None)
+            (
+                block_kind(block),
+                flag(blank, PartSkeleton::BLANK),
+                None,
+                None,
+            )
         }
-        PartBody::Reasoning { signature, encrypted, .. } => {
+        PartBody::Reasoning {
+            signature,
+            encrypted,
+            ..
+        } => {
             let signed = signature.is_some() || encrypted.is_some();
-            (PartKind::Reasoning, flag(signed, PartSkeleton::SIGNED), None, None)
+            (
+                PartKind::Reasoning,
+                flag(signed, PartSkeleton::SIGNED),
+                None,
+                None,
+            )
         }
-        PartBody::Call { id, name, native, .. } => {
+        PartBody::Call {
+            id, name, native, ..
+        } => {
             let flags = flag(native.is_some(), PartSkeleton::NATIVE);
             (PartKind::Call, flags, Some(name.clone()), id.clone())
         }
-        PartBody::Result { call, name, error, interim, native, .. } => {
+        PartBody::Result {
+            call,
+            name,
+            error,
+            interim,
+            native,
+            ..
+        } => {
             let flags = flag(*interim, PartSkeleton::INTERIM)
                 | flag(*error == Some(true), PartSkeleton::ERROR)
                 | flag(native.is_some(), PartSkeleton::NATIVE);
             (PartKind::Result, flags, name.clone(), call.clone())
         }
     };
-    PartSkeleton { kind, bytes: word_bytes(body), flags, name, label, answers }
+    PartSkeleton {
+        kind,
+        bytes: word_bytes(body),
+        flags,
+        name,
+        label,
+        answers,
+    }
 }
 
 const fn block_kind(block: &BlockBody) -> PartKind {
@@ -546,13 +655,16 @@ fn word_bytes(body: &PartBody) -> u64 {
     };
     let bytes = match body {
         PartBody::Block(b) => block(b),
-        PartBody::Reasoning { text, encrypted, .. } => {
-            text.len().saturating_add(encrypted.as_ref().map_or(0, String::len))
-        }
+        PartBody::Reasoning {
+            text, encrypted, ..
+        } => text
+            .len()
+            .saturating_add(encrypted.as_ref().map_or(0, String::len)),
         PartBody::Call { arguments, .. } => arguments.len(),
-        PartBody::Result { content, .. } => {
-            content.iter().map(|b| block(&b.body)).fold(0, usize::saturating_add)
-        }
+        PartBody::Result { content, .. } => content
+            .iter()
+            .map(|b| block(&b.body))
+            .fold(0, usize::saturating_add),
     };
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }

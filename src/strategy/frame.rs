@@ -22,7 +22,11 @@ impl<'a> Frame<'a> {
         let tokens = state.tokens(measure.unwrap_or(Measure::Estimate));
         let sizes = tokens.as_ref().map_or(&[][..], |t| t.items.as_slice());
         let groups = state.group_views(sizes);
-        Self { state, tokens, groups }
+        Self {
+            state,
+            tokens,
+            groups,
+        }
     }
 
     /// The groups, in the order of their newest message.
@@ -51,7 +55,11 @@ impl<'a> Frame<'a> {
     /// Messages in the window, the envelope aside unless it is the protected head.
     #[must_use]
     pub fn messages_outside_envelope(&self) -> u64 {
-        let outside = self.groups.iter().filter(|g| !g.envelope).map(|g| g.messages.len());
+        let outside = self
+            .groups
+            .iter()
+            .filter(|g| !g.envelope)
+            .map(|g| g.messages.len());
         u64::try_from(outside.fold(0, usize::saturating_add)).unwrap_or(u64::MAX)
     }
 
@@ -76,7 +84,10 @@ impl<'a> Frame<'a> {
             KeepUnit::Request => {
                 let runs: BTreeSet<u64> = outside.clone().map(|(_, g)| g.run).collect();
                 let newest: BTreeSet<u64> = runs.into_iter().rev().take(keep_units).collect();
-                outside.filter(|(_, g)| newest.contains(&g.run)).map(|(i, _)| i).collect()
+                outside
+                    .filter(|(_, g)| newest.contains(&g.run))
+                    .map(|(i, _)| i)
+                    .collect()
             }
         }
     }
@@ -89,7 +100,12 @@ impl<'a> Frame<'a> {
             .flat_map(|g| g.positions.iter().copied().zip(g.messages.iter().copied()))
             .collect();
         positions.sort_unstable();
-        positions.into_iter().rev().take(keep).map(|(_, id)| id).collect()
+        positions
+            .into_iter()
+            .rev()
+            .take(keep)
+            .map(|(_, id)| id)
+            .collect()
     }
 
     /// The groups that hold one of the first `head` messages of the conversation, while it is in
@@ -97,10 +113,20 @@ impl<'a> Frame<'a> {
     #[must_use]
     pub fn head(&self, head: u64) -> BTreeSet<usize> {
         let first = usize::try_from(head).unwrap_or(usize::MAX);
-        let ids: BTreeSet<MessageId> =
-            self.state.messages().iter().take(first).map(|m| m.id).collect();
+        let ids: BTreeSet<MessageId> = self
+            .state
+            .messages()
+            .iter()
+            .take(first)
+            .map(|m| m.id)
+            .collect();
         let holds = |g: &GroupView| g.messages.iter().any(|m| ids.contains(m));
-        self.groups.iter().enumerate().filter(|(_, g)| holds(g)).map(|(i, _)| i).collect()
+        self.groups
+            .iter()
+            .enumerate()
+            .filter(|(_, g)| holds(g))
+            .map(|(i, _)| i)
+            .collect()
     }
 
     /// How many units the window holds outside the envelope.

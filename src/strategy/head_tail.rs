@@ -24,7 +24,12 @@ impl HeadTail {
 
     fn checked(window: u64, head: u64, unit: KeepUnit) -> Result<Self, SpecError> {
         if window == 0 {
-            return Err(SpecError::option("head-tail", "window", "0", "a whole number from 1"));
+            return Err(SpecError::option(
+                "head-tail",
+                "window",
+                "0",
+                "a whole number from 1",
+            ));
         }
         Ok(Self { window, head, unit })
     }
@@ -39,14 +44,21 @@ impl HeadTail {
     pub(super) fn from_options(options: &mut Options) -> Result<Self, SpecError> {
         let window = options.or("window", 12)?;
         let head = options.or("head", 1)?;
-        Self::checked(window, head, options.named("unit", KeepUnit::NAMES, KeepUnit::Message)?)
+        Self::checked(
+            window,
+            head,
+            options.named("unit", KeepUnit::NAMES, KeepUnit::Message)?,
+        )
     }
 }
 
 impl Strategy for HeadTail {
     fn spec(&self) -> String {
         let unit = self.unit.name();
-        format!("head-tail:window={},head={},unit={unit}", self.window, self.head)
+        format!(
+            "head-tail:window={},head={},unit={unit}",
+            self.window, self.head
+        )
     }
 
     fn unit(&self) -> Unit {
@@ -75,6 +87,10 @@ impl Strategy for HeadTail {
             ask_all: true,
             reason: LeftReason::BeyondKeep,
         };
-        Plan::Due { before: count(unit, before), limit, cut }
+        Plan::Due {
+            before: count(unit, before),
+            limit,
+            cut,
+        }
     }
 }

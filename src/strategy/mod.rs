@@ -66,11 +66,17 @@ pub enum KeepUnit {
 }
 
 impl KeepUnit {
-    const NAMES: &'static [(&'static str, Self)] =
-        &[("group", Self::Group), ("message", Self::Message), ("request", Self::Request)];
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("group", Self::Group),
+        ("message", Self::Message),
+        ("request", Self::Request),
+    ];
 
     fn name(self) -> &'static str {
-        Self::NAMES.iter().find(|(_, u)| *u == self).map_or("group", |(name, _)| name)
+        Self::NAMES
+            .iter()
+            .find(|(_, u)| *u == self)
+            .map_or("group", |(name, _)| name)
     }
 
     const fn unit(self) -> Unit {

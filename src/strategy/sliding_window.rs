@@ -23,7 +23,12 @@ impl SlidingWindow {
 
     fn checked(keep: u64, unit: KeepUnit) -> Result<Self, SpecError> {
         if keep == 0 {
-            return Err(SpecError::option("sliding-window", "keep", "0", "a whole number from 1"));
+            return Err(SpecError::option(
+                "sliding-window",
+                "keep",
+                "0",
+                "a whole number from 1",
+            ));
         }
         Ok(Self { keep, unit })
     }
@@ -37,13 +42,20 @@ impl SlidingWindow {
 
     pub(super) fn from_options(options: &mut Options) -> Result<Self, SpecError> {
         let keep = options.required("keep")?;
-        Self::checked(keep, options.named("unit", KeepUnit::NAMES, KeepUnit::Group)?)
+        Self::checked(
+            keep,
+            options.named("unit", KeepUnit::NAMES, KeepUnit::Group)?,
+        )
     }
 }
 
 impl Strategy for SlidingWindow {
     fn spec(&self) -> String {
-        format!("sliding-window:keep={},unit={}", self.keep, self.unit.name())
+        format!(
+            "sliding-window:keep={},unit={}",
+            self.keep,
+            self.unit.name()
+        )
     }
 
     fn unit(&self) -> Unit {
@@ -66,6 +78,10 @@ impl Strategy for SlidingWindow {
             ask_all: true,
             reason: LeftReason::BeyondKeep,
         };
-        Plan::Due { before: count(unit, before), limit: self.keep, cut }
+        Plan::Due {
+            before: count(unit, before),
+            limit: self.keep,
+            cut,
+        }
     }
 }

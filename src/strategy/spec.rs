@@ -69,15 +69,20 @@ impl Options {
     fn new(strategy: &str, text: &str) -> Result<Self, SpecError> {
         let mut left = BTreeMap::new();
         for pair in text.split(',').filter(|p| !p.is_empty()) {
-            let unknown =
-                || SpecError::Unknown { strategy: strategy.to_owned(), text: pair.to_owned() };
+            let unknown = || SpecError::Unknown {
+                strategy: strategy.to_owned(),
+                text: pair.to_owned(),
+            };
             let (key, value) = pair.split_once('=').ok_or_else(unknown)?;
             let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
             if left.insert(key, value).is_some() {
                 return Err(unknown());
             }
         }
-        Ok(Self { strategy: strategy.to_owned(), left })
+        Ok(Self {
+            strategy: strategy.to_owned(),
+            left,
+        })
     }
 
     fn take<T>(
@@ -86,7 +91,9 @@ impl Options {
         takes: &str,
         read: impl Fn(&str) -> Option<T>,
     ) -> Result<Option<T>, SpecError> {
-        let Some(value) = self.left.remove(option) else { return Ok(None) };
+        let Some(value) = self.left.remove(option) else {
+            return Ok(None);
+        };
         match read(&value) {
             Some(read) => Ok(Some(read)),
             None => Err(SpecError::option(&self.strategy, option, &value, takes)),
@@ -98,8 +105,10 @@ impl Options {
     }
 
     pub(super) fn required(&mut self, option: &str) -> Result<u64, SpecError> {
-        let missing =
-            || SpecError::Missing { strategy: self.strategy.clone(), option: option.to_owned() };
+        let missing = || SpecError::Missing {
+            strategy: self.strategy.clone(),
+            option: option.to_owned(),
+        };
         let missing = missing();
         self.whole(option)?.ok_or(missing)
     }
@@ -115,7 +124,11 @@ impl Options {
             if !digits(part) || !digits(whole) || (whole.is_empty() && part.is_empty()) {
                 return None;
             }
-            let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+            let whole: u64 = if whole.is_empty() {
+                0
+            } else {
+                whole.parse().ok()?
+            };
             let part: u64 = format!("{part:0<3}").parse().ok()?;
             whole.checked_mul(1_000)?.checked_add(part)
         };
@@ -137,9 +150,10 @@ impl Options {
     fn done(self) -> Result<(), SpecError> {
         match self.left.into_iter().next() {
             None => Ok(()),
-            Some((key, value)) => {
-                Err(SpecError::Unknown { strategy: self.strategy, text: format!("{key}={value}") })
-            }
+            Some((key, value)) => Err(SpecError::Unknown {
+                strategy: self.strategy,
+                text: format!("{key}={value}"),
+            }),
         }
     }
 }
@@ -155,7 +169,11 @@ pub fn parse(spec: &str) -> Result<Arc<dyn Strategy>, SpecError> {
         "sliding-window" => Arc::new(SlidingWindow::from_options(&mut options)?),
         "head-tail" => Arc::new(HeadTail::from_options(&mut options)?),
         "token-budget" => Arc::new(TokenBudget::from_options(&mut options)?),
-        _ => return Err(SpecError::Name { name: name.to_owned() }),
+        _ => {
+            return Err(SpecError::Name {
+                name: name.to_owned(),
+            });
+        }
     };
     options.done()?;
     Ok(strategy)

@@ -24,17 +24,33 @@ impl TokenBudget {
     /// # Errors
     /// When `limit` is 0.
     pub fn new(limit: u64) -> Result<Self, SpecError> {
-        Self { limit, low_thousandths: 800, keep: 6, measure: Measure::Auto }.checked()
+        Self {
+            limit,
+            low_thousandths: 800,
+            keep: 6,
+            measure: Measure::Auto,
+        }
+        .checked()
     }
 
     fn checked(self) -> Result<Self, SpecError> {
         let name = "token-budget";
         if self.limit == 0 {
-            return Err(SpecError::option(name, "limit", "0", "a whole number from 1"));
+            return Err(SpecError::option(
+                name,
+                "limit",
+                "0",
+                "a whole number from 1",
+            ));
         }
         if self.low_thousandths == 0 || self.low_thousandths > WHOLE {
             let given = thousandths(self.low_thousandths);
-            return Err(SpecError::option(name, "low", &given, "a number from 0.001 to 1"));
+            return Err(SpecError::option(
+                name,
+                "low",
+                &given,
+                "a number from 0.001 to 1",
+            ));
         }
         Ok(self)
     }
@@ -58,7 +74,13 @@ impl TokenBudget {
         let low_thousandths = options.thousandths("low", 800)?;
         let keep = options.or("keep", 6)?;
         let measure = options.named("measure", Measure::NAMES, Measure::Auto)?;
-        Self { limit, low_thousandths, keep, measure }.checked()
+        Self {
+            limit,
+            low_thousandths,
+            keep,
+            measure,
+        }
+        .checked()
     }
 
     const fn target(&self) -> u64 {
@@ -108,8 +130,15 @@ impl Strategy for TokenBudget {
             ask_all: false,
             reason: LeftReason::OverBudget,
         };
-        let before =
-            Reading { unit: Unit::Token, method: tokens.method.clone(), amount: tokens.total };
-        Plan::Due { before, limit: self.limit, cut }
+        let before = Reading {
+            unit: Unit::Token,
+            method: tokens.method.clone(),
+            amount: tokens.total,
+        };
+        Plan::Due {
+            before,
+            limit: self.limit,
+            cut,
+        }
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::log::{
-    Change, GroupReason, Left, LeftReason, MessageId, Ranges, Reading, Refused, Seq, Trigger,
-    Unit, VisitOutcome, Visited,
+    Change, GroupReason, Left, LeftReason, MessageId, Ranges, Reading, Refused, Seq, Trigger, Unit,
+    VisitOutcome, Visited,
 };
 use crate::window::{Cut, Decision, Fate, Projection, decide};
 
@@ -31,7 +31,12 @@ pub fn visit(
     trigger: Trigger,
 ) -> Outlook {
     let frame = Frame::new(state, strategy.measure());
-    let look = Look { state, spec: strategy.spec(), position, trigger };
+    let look = Look {
+        state,
+        spec: strategy.spec(),
+        position,
+        trigger,
+    };
     match strategy.plan(&frame) {
         Plan::NotDue => Outlook::NotDue,
         Plan::Unmeasurable(outcome) => look.unmeasurable(strategy.unit(), outcome),
@@ -50,14 +55,19 @@ impl Look<'_> {
     /// The strategy's previous visit.
     fn previous(&self) -> Option<&crate::window::VisitInfo> {
         let strategy = self.state.strategy_named(&self.spec)?;
-        self.state.visit_of(strategy, self.state.visits_of(strategy).checked_sub(1)?)
+        self.state
+            .visit_of(strategy, self.state.visits_of(strategy).checked_sub(1)?)
     }
 
     fn unmeasurable(&self, unit: Unit, outcome: VisitOutcome) -> Outlook {
         if self.previous().is_some_and(|v| v.outcome == outcome) {
             return Outlook::StandsDown;
         }
-        let nothing = Reading { unit, method: "none".to_owned(), amount: 0 };
+        let nothing = Reading {
+            unit,
+            method: "none".to_owned(),
+            amount: 0,
+        };
         Outlook::Visit(Visited {
             before: nothing.clone(),
             after: nothing,
@@ -76,22 +86,36 @@ impl Look<'_> {
         let left = self.left(frame, &decision);
         let met = decision.shortfall == 0;
         Outlook::Visit(Visited {
-            after: Reading { amount: decision.after, ..before.clone() },
+            after: Reading {
+                amount: decision.after,
+                ..before.clone()
+            },
             before,
             limit,
             target: cut.target,
-            outcome: if met { VisitOutcome::Done } else { VisitOutcome::Short },
+            outcome: if met {
+                VisitOutcome::Done
+            } else {
+                VisitOutcome::Short
+            },
             shortfall: (!met).then_some(decision.shortfall),
             refused,
             released,
             first_changed: self.first_changed(frame, &decision),
-            change: Change { left, ..Change::default() },
+            change: Change {
+                left,
+                ..Change::default()
+            },
             ..self.blank()
         })
     }
 
     fn blank(&self) -> Visited {
-        let nothing = Reading { unit: Unit::Token, method: String::new(), amount: 0 };
+        let nothing = Reading {
+            unit: Unit::Token,
+            method: String::new(),
+            amount: 0,
+        };
         Visited {
             strategy: self.spec.clone(),
             position: self.position,
@@ -115,11 +139,20 @@ impl Look<'_> {
         let mut by_reason: BTreeMap<LeftReason, BTreeSet<MessageId>> = BTreeMap::new();
         for (group, fate) in frame.groups().iter().zip(&decision.fates) {
             if let Fate::Leaves(reason) = fate {
-                by_reason.entry(*reason).or_default().extend(group.messages.iter().copied());
+                by_reason
+                    .entry(*reason)
+                    .or_default()
+                    .extend(group.messages.iter().copied());
             }
         }
         let ranges = |ids: &BTreeSet<MessageId>| self.state.ranges(ids);
-        by_reason.iter().map(|(r, ids)| Left { reason: *r, messages: ranges(ids) }).collect()
+        by_reason
+            .iter()
+            .map(|(r, ids)| Left {
+                reason: *r,
+                messages: ranges(ids),
+            })
+            .collect()
     }
 
     /// Of refusals, only what changed since the strategy's previous visit.
@@ -146,7 +179,10 @@ impl Look<'_> {
         }
         let refused = refused
             .iter()
-            .map(|(reason, ids)| Refused { reason: *reason, messages: self.state.ranges(ids) })
+            .map(|(reason, ids)| Refused {
+                reason: *reason,
+                messages: self.state.ranges(ids),
+            })
             .collect();
         (refused, self.state.ranges(&released))
     }
@@ -158,6 +194,9 @@ impl Look<'_> {
             .zip(&decision.fates)
             .filter(|(_, fate)| matches!(fate, Fate::Leaves(_)));
         let first = leaving.filter_map(|(g, _)| g.messages.first().copied());
-        first.filter_map(|id| self.state.message(id)).map(|m| m.place).min()
+        first
+            .filter_map(|id| self.state.message(id))
+            .map(|m| m.place)
+            .min()
     }
 }

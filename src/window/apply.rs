@@ -26,10 +26,16 @@ impl Projection {
 
     /// Applies the next entry.
     pub fn apply(&mut self, entry: &Entry) {
-        let fact = Fact { seq: entry.seq, iteration: entry.iteration, at: entry.at };
+        let fact = Fact {
+            seq: entry.seq,
+            iteration: entry.iteration,
+            at: entry.at,
+        };
         self.head = Some(fact);
         if let Some(key) = &entry.key {
-            self.keys.entry(key.text.clone()).or_insert((entry.seq, key.entries));
+            self.keys
+                .entry(key.text.clone())
+                .or_insert((entry.seq, key.entries));
         }
         match &entry.body {
             Body::Opened(_) | Body::Noted(_) => {}
@@ -71,15 +77,26 @@ impl Projection {
     }
 
     fn returned(&mut self, entry: &Entry, r: &Returned) {
-        let Some(input) = r.usage.as_ref().and_then(crate::log::Usage::total_input) else { return };
-        let Ok(at) = self.sent.binary_search_by_key(&r.call, |s| s.fact.seq) else { return };
-        let Some(sent) = self.sent.get(at) else { return };
+        let Some(input) = r.usage.as_ref().and_then(crate::log::Usage::total_input) else {
+            return;
+        };
+        let Ok(at) = self.sent.binary_search_by_key(&r.call, |s| s.fact.seq) else {
+            return;
+        };
+        let Some(sent) = self.sent.get(at) else {
+            return;
+        };
         // A simulated window is the source's only while nothing has left it.
-        let logged = self.messages.partition_point(|m| m.id.seq() < sent.fact.seq);
+        let logged = self
+            .messages
+            .partition_point(|m| m.id.seq() < sent.fact.seq);
         let whole = u64::try_from(logged).is_ok_and(|n| n == sent.messages);
         if entry.provenance != Provenance::Simulated || whole {
-            self.reading =
-                Some(ReturnInfo { window: sent.window, messages: sent.messages, input });
+            self.reading = Some(ReturnInfo {
+                window: sent.window,
+                messages: sent.messages,
+                input,
+            });
         }
     }
 
@@ -110,9 +127,16 @@ impl Projection {
 
     /// A newer result of the same call stands for the synthetic one from here on.
     fn supersede(&mut self, old: Seq, fact: Fact) {
-        let Some(index) = self.index_of(old) else { return };
+        let Some(index) = self.index_of(old) else {
+            return;
+        };
         let stand_in = Some(MessageId(fact.seq));
-        let end = LifeEnd { by: fact, reason: LeftReason::Superseded, stand_in, strategy: None };
+        let end = LifeEnd {
+            by: fact,
+            reason: LeftReason::Superseded,
+            stand_in,
+            strategy: None,
+        };
         self.leave(index, end);
     }
 
@@ -122,7 +146,11 @@ impl Projection {
         let message = self.messages.get(index)?;
         edges(message).find_map(|seq| {
             let partner = self.messages.get(self.index_of(seq)?)?;
-            if partner.visible() { None } else { partner.absent.clone() }
+            if partner.visible() {
+                None
+            } else {
+                partner.absent.clone()
+            }
         })
     }
 
@@ -183,7 +211,9 @@ impl Projection {
             open.retain(|k| *k != key);
         }
         self.closed.insert(label, key);
-        before.filter(|(_, was_synthetic)| *was_synthetic).map(|(seq, _)| seq)
+        before
+            .filter(|(_, was_synthetic)| *was_synthetic)
+            .map(|(seq, _)| seq)
     }
 
     /// Runs: see DESIGN's "run". A run begins with the first person message after the log settled.
@@ -207,11 +237,16 @@ impl Projection {
     }
 
     fn enter(&mut self, index: usize, fact: Fact) {
-        let Some(message) = self.messages.get_mut(index) else { return };
+        let Some(message) = self.messages.get_mut(index) else {
+            return;
+        };
         if message.visible() {
             return;
         }
-        message.lives.push(Life { entered: fact, left: None });
+        message.lives.push(Life {
+            entered: fact,
+            left: None,
+        });
         message.absent = None;
         self.insert_item(index);
     }
@@ -223,7 +258,9 @@ impl Projection {
     }
 
     fn leave(&mut self, index: usize, end: LifeEnd) {
-        let Some(message) = self.messages.get_mut(index) else { return };
+        let Some(message) = self.messages.get_mut(index) else {
+            return;
+        };
         if let Some(life) = message.lives.last_mut().filter(|l| l.left.is_none()) {
             life.left = Some(end.clone());
             self.evictions = self.evictions.saturating_add(1);
@@ -276,8 +313,12 @@ impl Projection {
             for index in self.visible_in(&refused.messages) {
                 self.close_refusal(strategy, index, ordinal);
                 self.refusals = self.refusals.saturating_add(1);
-                let span =
-                    RefusalSpan { strategy, reason: refused.reason, first: ordinal, last: None };
+                let span = RefusalSpan {
+                    strategy,
+                    reason: refused.reason,
+                    first: ordinal,
+                    last: None,
+                };
                 if let Some(message) = self.messages.get_mut(index) {
                     message.refusals.push(span);
                 }
@@ -300,13 +341,21 @@ impl Projection {
 
     /// Ends a standing refusal: `next` is the ordinal of the first visit it no longer holds for.
     fn close_refusal(&mut self, strategy: usize, index: usize, next: usize) {
-        let removed = self.standing.get_mut(strategy).is_some_and(|s| s.remove(&index));
+        let removed = self
+            .standing
+            .get_mut(strategy)
+            .is_some_and(|s| s.remove(&index));
         if !removed {
             return;
         }
-        let Some(message) = self.messages.get_mut(index) else { return };
+        let Some(message) = self.messages.get_mut(index) else {
+            return;
+        };
         let open = message.refusals.iter_mut().rev();
-        if let Some(span) = open.into_iter().find(|r| r.strategy == strategy && r.last.is_none()) {
+        if let Some(span) = open
+            .into_iter()
+            .find(|r| r.strategy == strategy && r.last.is_none())
+        {
             span.last = Some(next.saturating_sub(1));
         }
     }
@@ -339,7 +388,10 @@ impl Projection {
 
     fn visible_in(&self, ranges: &Ranges) -> Vec<usize> {
         let visible = |i: &usize| self.messages.get(*i).is_some_and(MessageState::visible);
-        self.indices_in(ranges).into_iter().filter(visible).collect()
+        self.indices_in(ranges)
+            .into_iter()
+            .filter(visible)
+            .collect()
     }
 
     /// Applies a change; says whether anything left.
@@ -348,7 +400,12 @@ impl Projection {
         for left in &c.left {
             let indices = self.indices_in(&left.messages);
             freed |= !indices.is_empty();
-            let end = LifeEnd { by: fact, reason: left.reason, stand_in: None, strategy };
+            let end = LifeEnd {
+                by: fact,
+                reason: left.reason,
+                stand_in: None,
+                strategy,
+            };
             self.leave_all(&indices, &end);
         }
         for (payload, stand_in) in (0_u32..).zip(&c.stand_ins) {
@@ -378,12 +435,21 @@ impl Projection {
     /// A message comes back at its place; a claim that comes back covers its sources again.
     fn come_back(&mut self, index: usize, fact: Fact) {
         self.enter(index, fact);
-        let Some(message) = self.messages.get_mut(index) else { return };
+        let Some(message) = self.messages.get_mut(index) else {
+            return;
+        };
         message.restored = Some(fact.iteration);
-        let Some(reason) = message.stands_for else { return };
+        let Some(reason) = message.stands_for else {
+            return;
+        };
         let (id, sources) = (message.id, message.sources.clone());
         let covered = self.visible_in(&sources);
-        let end = LifeEnd { by: fact, reason, stand_in: Some(id), strategy: None };
+        let end = LifeEnd {
+            by: fact,
+            reason,
+            stand_in: Some(id),
+            strategy: None,
+        };
         self.leave_all(&covered, &end);
     }
 
@@ -411,13 +477,29 @@ impl Projection {
             return;
         }
         let claim = MessageId(fact.seq);
-        let place = sources.iter().filter_map(|i| self.messages.get(*i)).map(|m| m.place).min();
-        let end = LifeEnd { by: fact, reason: s.reason, stand_in: Some(claim), strategy };
+        let place = sources
+            .iter()
+            .filter_map(|i| self.messages.get(*i))
+            .map(|m| m.place)
+            .min();
+        let end = LifeEnd {
+            by: fact,
+            reason: s.reason,
+            stand_in: Some(claim),
+            strategy,
+        };
         self.leave_all(&sources, &end);
         if self.index_of(fact.seq).is_some() {
             return; // one claim or notice an entry: the entry's seq is its id
         }
-        let mut message = new_message(entry, fact, Form { reason: None, ..form });
+        let mut message = new_message(
+            entry,
+            fact,
+            Form {
+                reason: None,
+                ..form
+            },
+        );
         message.place = place.unwrap_or(fact.seq);
         message.sources = s.sources.clone();
         message.stands_for = (s.kind == StandInKind::Claim).then_some(s.reason);
@@ -426,22 +508,38 @@ impl Projection {
     }
 
     fn new_form(&mut self, index: usize, form: Form) {
-        let Some(message) = self.messages.get_mut(index) else { return };
+        let Some(message) = self.messages.get_mut(index) else {
+            return;
+        };
         message.forms.push(form);
         self.refresh_item(index);
     }
 
     fn revert(&mut self, message: Seq, given: Seq, fact: Fact) {
-        let Some(index) = self.index_of(message) else { return };
-        let Some(state) = self.messages.get(index) else { return };
-        let Some(form) = state.forms.iter().find(|f| f.given == given) else { return };
-        let form = Form { since: fact, reason: Some(LeftReason::Replaced), ..form.clone() };
+        let Some(index) = self.index_of(message) else {
+            return;
+        };
+        let Some(state) = self.messages.get(index) else {
+            return;
+        };
+        let Some(form) = state.forms.iter().find(|f| f.given == given) else {
+            return;
+        };
+        let form = Form {
+            since: fact,
+            reason: Some(LeftReason::Replaced),
+            ..form.clone()
+        };
         self.new_form(index, form);
     }
 
     fn refresh_item(&mut self, index: usize) {
-        let Some(at) = self.items.iter().position(|i| i.index == index) else { return };
-        let Some(form) = self.messages.get(index).and_then(MessageState::form) else { return };
+        let Some(at) = self.items.iter().position(|i| i.index == index) else {
+            return;
+        };
+        let Some(form) = self.messages.get(index).and_then(MessageState::form) else {
+            return;
+        };
         let (given, content) = (form.given, form.content);
         if let Some(item) = self.items.get_mut(at) {
             item.form = given;

@@ -43,12 +43,20 @@ impl Projection {
         let mut binding = Vec::with_capacity(message.parts.len());
         for (position, part) in (0_u32..).zip(&message.parts) {
             let bound = match &part.body {
-                PartBody::Call { id, name, native, .. } => {
+                PartBody::Call {
+                    id, name, native, ..
+                } => {
                     let label = Label::new(native.is_some(), id.as_deref(), Some(name));
                     own.push((label, (seq, position)));
                     None
                 }
-                PartBody::Result { call, name, native, interim, .. } => {
+                PartBody::Result {
+                    call,
+                    name,
+                    native,
+                    interim,
+                    ..
+                } => {
                     let label = Label::new(native.is_some(), call.as_deref(), name.as_deref());
                     match self.find_call(&label, &own, &taken, *interim) {
                         Ok(call) => {
@@ -86,7 +94,9 @@ impl Projection {
             let mut in_message = open.iter().filter(|(seq, _)| seq == newest);
             return in_message.find(free).copied().ok_or(None);
         }
-        let Some(closed) = self.closed.get(label) else { return Err(None) };
+        let Some(closed) = self.closed.get(label) else {
+            return Err(None);
+        };
         let result = self.calls.get(closed).and_then(|c| c.result);
         match result {
             Some((_, true)) if !interim && free(&closed) => Ok(*closed),
@@ -97,9 +107,17 @@ impl Projection {
 }
 
 fn unbound(part: u32, label: &Label, first: Option<Seq>) -> BindError {
-    let text = label.id.clone().or_else(|| label.name.clone()).unwrap_or_default();
+    let text = label
+        .id
+        .clone()
+        .or_else(|| label.name.clone())
+        .unwrap_or_default();
     match first {
-        Some(result) => BindError::Duplicate { part, label: text, result },
+        Some(result) => BindError::Duplicate {
+            part,
+            label: text,
+            result,
+        },
         None => BindError::Unknown { part, label: text },
     }
 }

@@ -37,7 +37,11 @@ impl Groups {
         }
         let size = |at: usize| self.members.get(at).map_or(0, Vec::len);
         let (small, large) = if size(a) < size(b) { (a, b) } else { (b, a) };
-        let moved = self.members.get_mut(small).map(std::mem::take).unwrap_or_default();
+        let moved = self
+            .members
+            .get_mut(small)
+            .map(std::mem::take)
+            .unwrap_or_default();
         if let Some(members) = self.members.get_mut(large) {
             members.extend(moved);
             members.sort_unstable();

@@ -86,10 +86,15 @@ impl Projection {
         let mut by_root: std::collections::BTreeMap<usize, Vec<usize>> =
             std::collections::BTreeMap::new();
         for (position, item) in self.items.iter().enumerate() {
-            by_root.entry(self.groups.root(item.index)).or_default().push(position);
+            by_root
+                .entry(self.groups.root(item.index))
+                .or_default()
+                .push(position);
         }
-        let mut views: Vec<GroupView> =
-            by_root.into_values().map(|positions| self.group_view(positions, tokens)).collect();
+        let mut views: Vec<GroupView> = by_root
+            .into_values()
+            .map(|positions| self.group_view(positions, tokens))
+            .collect();
         views.sort_unstable_by_key(|g| (g.newest, g.positions.last().copied()));
         views
     }
@@ -97,8 +102,11 @@ impl Projection {
     fn group_view(&self, positions: Vec<usize>, tokens: &[u64]) -> GroupView {
         let items = || positions.iter().filter_map(|&p| self.items.get(p));
         let newest = items().map(|i| i.place).max().unwrap_or_default();
-        let envelope = items()
-            .all(|i| self.messages.get(i.index).is_some_and(|m| self.in_envelope(m)));
+        let envelope = items().all(|i| {
+            self.messages
+                .get(i.index)
+                .is_some_and(|m| self.in_envelope(m))
+        });
         let runs = self.runs.partition_point(|r| *r <= newest);
         GroupView {
             messages: items().map(|i| i.id).collect(),
@@ -132,9 +140,18 @@ impl Projection {
                 reasons.push(reason);
             }
         };
-        check(GroupReason::CurrentRequest, any(&|m| m.visible() && self.in_request(m)));
-        check(GroupReason::SystemEnvelope, any(&|m| m.visible() && self.in_envelope(m)));
-        check(GroupReason::UnresolvedToolCall, any(&|m| self.has_open_call(m)));
+        check(
+            GroupReason::CurrentRequest,
+            any(&|m| m.visible() && self.in_request(m)),
+        );
+        check(
+            GroupReason::SystemEnvelope,
+            any(&|m| m.visible() && self.in_envelope(m)),
+        );
+        check(
+            GroupReason::UnresolvedToolCall,
+            any(&|m| self.has_open_call(m)),
+        );
         check(GroupReason::Pinned, any(&|m| held(m, now)));
         reasons
     }
@@ -153,7 +170,13 @@ fn held(message: &MessageState, now: Iteration) -> bool {
 /// Walks a cut through the guard.
 #[must_use]
 pub fn decide(state: &Projection, groups: &[GroupView], cut: &Cut) -> Decision {
-    let mut walk = Walk { state, groups, cut, fates: vec![Fate::NotNeeded; groups.len()], left: cut.before };
+    let mut walk = Walk {
+        state,
+        groups,
+        cut,
+        fates: vec![Fate::NotNeeded; groups.len()],
+        left: cut.before,
+    };
     for &g in &cut.order {
         if !cut.ask_all && walk.left <= cut.target {
             break;
@@ -164,7 +187,11 @@ pub fn decide(state: &Projection, groups: &[GroupView], cut: &Cut) -> Decision {
         walk.open_legally();
     }
     let after = walk.left;
-    Decision { fates: walk.fates, after, shortfall: after.saturating_sub(cut.target) }
+    Decision {
+        fates: walk.fates,
+        after,
+        shortfall: after.saturating_sub(cut.target),
+    }
 }
 
 struct Walk<'a> {
@@ -188,8 +215,16 @@ impl Walk<'_> {
 
     fn verdict(&self, g: usize) -> Option<GroupReason> {
         let group = self.groups.get(g)?;
-        let kept = self.cut.keep.contains(&g).then_some(GroupReason::InsideKeepWindow);
-        let head = self.cut.head.contains(&g).then_some(GroupReason::ProtectedHead);
+        let kept = self
+            .cut
+            .keep
+            .contains(&g)
+            .then_some(GroupReason::InsideKeepWindow);
+        let head = self
+            .cut
+            .head
+            .contains(&g)
+            .then_some(GroupReason::ProtectedHead);
         self.state.holds(group).first().copied().or(head).or(kept)
     }
 
@@ -214,7 +249,9 @@ impl Walk<'_> {
         }
         positions.sort_unstable();
         for (position, g) in positions {
-            let Some(message) = self.message_at(position) else { continue };
+            let Some(message) = self.message_at(position) else {
+                continue;
+            };
             if self.state.in_envelope(message) {
                 continue;
             }
@@ -225,7 +262,9 @@ impl Walk<'_> {
     }
 
     fn message_at(&self, position: usize) -> Option<&MessageState> {
-        self.state.messages.get(self.state.items.get(position)?.index)
+        self.state
+            .messages
+            .get(self.state.items.get(position)?.index)
     }
 
     /// Makes the window open on a user message: by putting back the newest groups of the cut where

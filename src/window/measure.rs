@@ -37,7 +37,10 @@ impl Measure {
     /// The name `measure=` takes.
     #[must_use]
     pub fn name(self) -> &'static str {
-        Self::NAMES.iter().find(|(_, m)| *m == self).map_or("auto", |(name, _)| name)
+        Self::NAMES
+            .iter()
+            .find(|(_, m)| *m == self)
+            .map_or("auto", |(name, _)| name)
     }
 }
 
@@ -87,11 +90,17 @@ impl Projection {
             Measure::Estimate => None,
             _ => skeletons.iter().map(|s| counted(s)).collect(),
         };
-        let method = counts.as_ref().and_then(|c| c.first()).map(|c| c.method.clone());
+        let method = counts
+            .as_ref()
+            .and_then(|c| c.first())
+            .map(|c| c.method.clone());
         let same = |c: &Vec<&Count>| c.iter().all(|x| Some(&x.method) == method.as_ref());
         let (method, items) = match (counts.filter(same), method) {
             (Some(counts), Some(method)) => (method, counts.iter().map(|c| c.amount).collect()),
-            _ => (ESTIMATE.to_owned(), skeletons.iter().map(|s| estimate(s)).collect::<Vec<_>>()),
+            _ => (
+                ESTIMATE.to_owned(),
+                skeletons.iter().map(|s| estimate(s)).collect::<Vec<_>>(),
+            ),
         };
         let served = self.served();
         let reading = match (measure, served) {
@@ -99,39 +108,65 @@ impl Projection {
             (Measure::Reported, Err(none)) => return Err(none),
             _ => None,
         };
-        let sum = |from: usize| items.iter().skip(from).copied().fold(0, u64::saturating_add);
+        let sum = |from: usize| {
+            items
+                .iter()
+                .skip(from)
+                .copied()
+                .fold(0, u64::saturating_add)
+        };
         Ok(match reading {
             Some((from, input)) => {
                 let total = input.saturating_add(sum(from));
-                Tokens { method: format!("reported+{method}"), total, items }
+                Tokens {
+                    method: format!("reported+{method}"),
+                    total,
+                    items,
+                }
             }
             None => {
                 let total = sum(0).saturating_add(self.overhead(&method));
-                Tokens { method, total, items }
+                Tokens {
+                    method,
+                    total,
+                    items,
+                }
             }
         })
     }
 
     /// A reading of window D serves window W when D is a prefix of W: gives D's length and tokens.
     fn served(&self) -> Result<(usize, u64), NoReading> {
-        let Some(reading) = self.reading else { return Err(NoReading::None) };
+        let Some(reading) = self.reading else {
+            return Err(NoReading::None);
+        };
         let length = usize::try_from(reading.messages).map_err(|_| NoReading::Stale)?;
         let prefix = match length.checked_sub(1) {
             None => Some(crate::log::Hash::ZERO),
             Some(last) => self.digests.get(last).copied(),
         };
-        if prefix == Some(reading.window) { Ok((length, reading.input)) } else { Err(NoReading::Stale) }
+        if prefix == Some(reading.window) {
+            Ok((length, reading.input))
+        } else {
+            Err(NoReading::Stale)
+        }
     }
 
     /// Tokens that the request settings cost, where they were counted by the same method.
     fn overhead(&self, method: &str) -> u64 {
         let settings = self.settings().and_then(|(_, s)| s.overhead.as_ref());
-        settings.filter(|c| c.method == method).map_or(0, |c| c.amount)
+        settings
+            .filter(|c| c.method == method)
+            .map_or(0, |c| c.amount)
     }
 }
 
 /// A count of things, as a reading.
 #[must_use]
 pub fn count(unit: Unit, amount: u64) -> Reading {
-    Reading { unit, method: COUNT.to_owned(), amount }
+    Reading {
+        unit,
+        method: COUNT.to_owned(),
+        amount,
+    }
 }

@@ -54,7 +54,8 @@ impl Life {
     #[must_use]
     pub fn calls(&self, last: Iteration) -> u64 {
         let end = self.left.as_ref().map_or(u64::MAX, |l| l.by.iteration.0);
-        end.min(last.0.saturating_add(1)).saturating_sub(self.entered.iteration.0)
+        end.min(last.0.saturating_add(1))
+            .saturating_sub(self.entered.iteration.0)
     }
 }
 
@@ -155,7 +156,9 @@ impl MessageState {
     /// Who wrote it.
     #[must_use]
     pub fn author(&self) -> Author {
-        self.forms.first().map_or(Author::Engine, |f| f.skeleton.author)
+        self.forms
+            .first()
+            .map_or(Author::Engine, |f| f.skeleton.author)
     }
 }
 
@@ -186,7 +189,11 @@ pub(super) struct Label {
 impl Label {
     pub(super) fn new(native: bool, id: Option<&str>, name: Option<&str>) -> Self {
         let name = if id.is_some() { None } else { name };
-        Self { native, id: id.map(str::to_owned), name: name.map(str::to_owned) }
+        Self {
+            native,
+            id: id.map(str::to_owned),
+            name: name.map(str::to_owned),
+        }
     }
 }
 
@@ -304,7 +311,11 @@ impl Projection {
     /// The iteration that the next entry belongs to.
     #[must_use]
     pub fn next_iteration(&self) -> Iteration {
-        Iteration(u64::try_from(self.sent.len()).unwrap_or(u64::MAX).saturating_add(1))
+        Iteration(
+            u64::try_from(self.sent.len())
+                .unwrap_or(u64::MAX)
+                .saturating_add(1),
+        )
     }
 
     /// Every message ever logged, ascending by id.
@@ -320,7 +331,9 @@ impl Projection {
     }
 
     pub(super) fn index_of(&self, seq: Seq) -> Option<usize> {
-        self.messages.binary_search_by_key(&seq, |m| m.id.seq()).ok()
+        self.messages
+            .binary_search_by_key(&seq, |m| m.id.seq())
+            .ok()
     }
 
     /// The filed model calls; iteration N is at N - 1.
@@ -332,7 +345,8 @@ impl Projection {
     /// The call of an iteration.
     #[must_use]
     pub fn call(&self, iteration: Iteration) -> Option<&Sent> {
-        self.sent.get(usize::try_from(iteration.0.checked_sub(1)?).ok()?)
+        self.sent
+            .get(usize::try_from(iteration.0.checked_sub(1)?).ok()?)
     }
 
     /// The specs of all strategies that ever visited.
@@ -350,7 +364,8 @@ impl Projection {
     /// A strategy's `ordinal`-th visit.
     #[must_use]
     pub fn visit_of(&self, strategy: usize, ordinal: usize) -> Option<&VisitInfo> {
-        self.visits.get(*self.visits_of.get(strategy)?.get(ordinal)?)
+        self.visits
+            .get(*self.visits_of.get(strategy)?.get(ordinal)?)
     }
 
     /// How often a strategy visited.
@@ -383,7 +398,10 @@ impl Projection {
         let messages = self.items.iter().filter_map(|i| self.messages.get(i.index));
         messages.filter_map(|m| {
             let form = m.form()?;
-            form.skeleton.tokens.is_none().then_some((m.id, (form.given, form.payload)))
+            form.skeleton
+                .tokens
+                .is_none()
+                .then_some((m.id, (form.given, form.payload)))
         })
     }
 
@@ -404,14 +422,21 @@ impl Projection {
     pub fn result_of_label(&self, id: &str) -> Option<(Seq, u32)> {
         let call = self.closed.get(&Label::new(false, Some(id), None))?;
         let (result, _) = self.calls.get(call)?.result?;
-        let parts = &self.message(MessageId(result))?.forms.first()?.skeleton.parts;
+        let parts = &self
+            .message(MessageId(result))?
+            .forms
+            .first()?
+            .skeleton
+            .parts;
         let at = parts.iter().position(|p| p.answers == Some(*call))?;
         Some((result, u32::try_from(at).ok()?))
     }
 
     /// Calls without a final result, in order.
     pub fn open_calls(&self) -> impl Iterator<Item = ((Seq, u32), &CallInfo)> {
-        self.open_parts.iter().filter_map(|key| Some((*key, self.calls.get(key)?)))
+        self.open_parts
+            .iter()
+            .filter_map(|key| Some((*key, self.calls.get(key)?)))
     }
 
     /// A call part.
@@ -461,7 +486,10 @@ impl Projection {
     #[must_use]
     pub fn standing_refusal(&self, strategy: usize, message: &MessageState) -> Option<GroupReason> {
         let spans = message.refusals.iter().rev();
-        spans.into_iter().find(|r| r.strategy == strategy && r.last.is_none()).map(|r| r.reason)
+        spans
+            .into_iter()
+            .find(|r| r.strategy == strategy && r.last.is_none())
+            .map(|r| r.reason)
     }
 
     /// The messages with a standing refusal by a strategy, ascending.
@@ -485,16 +513,26 @@ impl Projection {
     /// The members of a message's group, ascending, whether in the window or not.
     #[must_use]
     pub fn group_of(&self, id: MessageId) -> Vec<MessageId> {
-        let Some(index) = self.index_of(id.seq()) else { return Vec::new() };
+        let Some(index) = self.index_of(id.seq()) else {
+            return Vec::new();
+        };
         let members = self.groups.members(index).iter();
-        members.filter_map(|&i| self.messages.get(i)).map(|m| m.id).collect()
+        members
+            .filter_map(|&i| self.messages.get(i))
+            .map(|m| m.id)
+            .collect()
     }
 
     /// Supplies the token count of a message's present content where the log has none: derived from
     /// the words, so it may come from anywhere, and it changes no window.
     pub fn supply_count(&mut self, id: MessageId, count: Count) {
-        let Some(index) = self.index_of(id.seq()) else { return };
-        let form = self.messages.get_mut(index).and_then(|m| m.forms.last_mut());
+        let Some(index) = self.index_of(id.seq()) else {
+            return;
+        };
+        let form = self
+            .messages
+            .get_mut(index)
+            .and_then(|m| m.forms.last_mut());
         if let Some(form) = form {
             form.skeleton.tokens.get_or_insert(count);
         }
@@ -505,7 +543,10 @@ impl Projection {
     pub fn ranges(&self, ids: &BTreeSet<MessageId>) -> Ranges {
         let mut out: Vec<(Seq, Seq)> = Vec::new();
         let mut previous: Option<usize> = None;
-        for (index, id) in ids.iter().filter_map(|id| Some((self.index_of(id.seq())?, id))) {
+        for (index, id) in ids
+            .iter()
+            .filter_map(|id| Some((self.index_of(id.seq())?, id)))
+        {
             let adjacent = previous.is_some_and(|p| p.checked_add(1) == Some(index));
             match out.last_mut() {
                 Some(last) if adjacent => last.1 = id.seq(),
@@ -520,7 +561,10 @@ impl Projection {
     #[must_use]
     pub fn ids_in(&self, ranges: &Ranges) -> Vec<MessageId> {
         let indices = self.indices_in(ranges).into_iter();
-        indices.filter_map(|i| self.messages.get(i)).map(|m| m.id).collect()
+        indices
+            .filter_map(|i| self.messages.get(i))
+            .map(|m| m.id)
+            .collect()
     }
 
     /// What became of a message: exactly one of the three.
@@ -531,14 +575,22 @@ impl Projection {
             return Some(Conservation::Visible);
         }
         let stand_in = message.absent.as_ref().and_then(|a| a.stand_in);
-        Some(if stand_in.is_some() { Conservation::Covered } else { Conservation::Gone })
+        Some(if stand_in.is_some() {
+            Conservation::Covered
+        } else {
+            Conservation::Gone
+        })
     }
 
     /// Whether a message belongs to the system envelope.
     #[must_use]
     pub fn in_envelope(&self, message: &MessageState) -> bool {
         let before = self.first_person.is_none_or(|p| message.id.seq() < p);
-        before && message.forms.first().is_some_and(|f| f.skeleton.role.is_instruction())
+        before
+            && message
+                .forms
+                .first()
+                .is_some_and(|f| f.skeleton.role.is_instruction())
     }
 
     /// Whether a message belongs to the current request.

@@ -111,11 +111,14 @@ impl Projection {
     pub fn groups_of(&self, window: &Window) -> Vec<Vec<usize>> {
         let mut groups = Groups::default();
         window.items.iter().for_each(|_| groups.push());
-        let position =
-            |seq: Seq| window.items.iter().position(|i| i.id.seq() == seq);
+        let position = |seq: Seq| window.items.iter().position(|i| i.id.seq() == seq);
         for (at, item) in window.items.iter().enumerate() {
-            let Some(message) = self.messages.get(item.index) else { continue };
-            edges(message).filter_map(position).for_each(|other| groups.join(at, other));
+            let Some(message) = self.messages.get(item.index) else {
+                continue;
+            };
+            edges(message)
+                .filter_map(position)
+                .for_each(|other| groups.join(at, other));
         }
         let mut out: Vec<Vec<usize>> = (0..window.items.len())
             .filter(|&i| groups.root(i) == i)
@@ -127,10 +130,16 @@ impl Projection {
 
     pub(super) fn insert_item(&mut self, index: usize) {
         let Some(head) = self.head else { return };
-        let Some(item) = self.messages.get(index).and_then(|m| item_of(index, m, head.seq)) else {
+        let Some(item) = self
+            .messages
+            .get(index)
+            .and_then(|m| item_of(index, m, head.seq))
+        else {
             return;
         };
-        let at = self.items.partition_point(|i| (i.place, i.id) < (item.place, item.id));
+        let at = self
+            .items
+            .partition_point(|i| (i.place, i.id) < (item.place, item.id));
         self.items.insert(at, item);
         self.rehash_from(at);
     }
