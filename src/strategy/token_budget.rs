@@ -125,6 +125,7 @@ impl Strategy for TokenBudget {
             keep: frame.newest(self.keep, KeepUnit::Group),
             head: Default::default(),
             sizes: frame.sizes(Unit::Token),
+            by_run: false,
             before: tokens.total,
             target: self.target(),
             ask_all: false,
