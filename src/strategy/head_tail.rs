@@ -15,6 +15,7 @@ pub struct HeadTail {
 }
 
 impl HeadTail {
+<<<<<<< HEAD
     /// Keeps the first message and the newest `window` messages; at least 1.
     #[must_use]
     pub const fn new(window: u64) -> Self {
@@ -22,6 +23,24 @@ impl HeadTail {
             window,
             head: 1,
             unit: KeepUnit::Message,
+=======
+    /// Keeps the first message and the newest `window` messages.
+    ///
+    /// # Errors
+    /// When `window` is 0.
+    pub fn new(window: u64) -> Result<Self, SpecError> {
+        Self::checked(window, 1, KeepUnit::Message)
+    }
+
+    fn checked(window: u64, head: u64, unit: KeepUnit) -> Result<Self, SpecError> {
+        if window == 0 {
+            return Err(SpecError::option(
+                "head-tail",
+                "window",
+                "0",
+                "a whole number from 1",
+            ));
+>>>>>>> laws
         }
     }
 
@@ -35,8 +54,16 @@ impl HeadTail {
     pub(super) fn from_options(options: &mut Options) -> Result<Self, SpecError> {
         let window = options.or("window", 12)?;
         let head = options.or("head", 1)?;
+<<<<<<< HEAD
         let unit = options.named("unit", KeepUnit::NAMES, KeepUnit::Message)?;
         Ok(Self { window, head, unit })
+=======
+        Self::checked(
+            window,
+            head,
+            options.named("unit", KeepUnit::NAMES, KeepUnit::Message)?,
+        )
+>>>>>>> laws
     }
 }
 
@@ -47,10 +74,13 @@ impl Strategy for HeadTail {
             "head-tail:window={},head={},unit={unit}",
             self.window, self.head
         )
+<<<<<<< HEAD
     }
 
     fn check(&self) -> Result<(), SpecError> {
         at_least_one("head-tail", "window", self.window)
+=======
+>>>>>>> laws
     }
 
     fn unit(&self) -> Unit {
@@ -59,12 +89,12 @@ impl Strategy for HeadTail {
 
     fn plan(&self, frame: &Frame<'_>) -> Plan {
         let unit = self.unit.unit();
-        let sizes = frame.sizes(unit);
         let head = frame.head(self.head);
         let keep = frame.newest(self.window, self.unit);
         // The head is kept beside the tail, not out of it, so it counts on top of the limit.
-        let beside = head.difference(&keep).filter_map(|&g| sizes.get(g));
-        let limit = beside.fold(self.window, |sum, size| sum.saturating_add(*size));
+        let both = frame.count_of(&keep.union(&head).copied().collect(), self.unit);
+        let beside = both.saturating_sub(frame.count_of(&keep, self.unit));
+        let limit = self.window.saturating_add(beside);
         let before = frame.count(self.unit);
         if before <= limit {
             return Plan::NotDue;
@@ -73,7 +103,8 @@ impl Strategy for HeadTail {
             order: frame.oldest_first(),
             keep,
             head,
-            sizes,
+            sizes: frame.sizes(unit),
+            by_run: self.unit == KeepUnit::Request,
             before,
             target: limit,
             ask_all: true,
