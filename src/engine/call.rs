@@ -1,13 +1,13 @@
 //! Calling: strategies visit, then the call is filed, in one batch.
 
 use crate::log::{
-    Author, Body, Called, Hash, Iteration, Key, Message, Micros, OpenCalls, Part, PartBody,
+    Author, Body, Called, Hash, Iteration, Json, Message, MessageId, OpenCalls, Part, PartBody,
     Provenance, RequestReason, Role, Seq, Shape, Trigger,
 };
 use crate::strategy::{Outlook, visit};
-use crate::window::{CallInfo, Window};
+use crate::window::{CallInfo, MessageState, Window};
 
-use super::append::{Options, append_one};
+use super::append::{Options, append_one, file_settings};
 use super::content::LoadedWindow;
 use super::conversation::{Conversation, State, Work, counts};
 use super::error::Error;
@@ -57,34 +57,56 @@ impl Conversation {
     /// Takes the window to send, with options and the model's name.
     ///
     /// # Errors
-    /// As [`Conversation::call`].
+    /// As [`Conversation::call`]; also `stale-head` and `idempotency-conflict`.
     pub fn call_with(&self, options: &Options, model: Option<&str>) -> Result<Call, Error> {
+        self.call_request(options, model, None)
+    }
+
+    /// Takes the window to send. Request settings (everything of a request but its messages, as
+    /// JSON text in the named format's terms) that differ from those in force are filed before the
+    /// call, in the same batch.
+    ///
+    /// # Errors
+    /// As [`Conversation::call_with`].
+    pub fn call_request(
+        &self,
+        options: &Options,
+        model: Option<&str>,
+        settings: Option<(&str, &Json)>,
+    ) -> Result<Call, Error> {
         let mut state = self.lock()?;
         if let Some(call) = repeated_call(&state, options)? {
             return Ok(call);
         }
-        self.accepts(&state, options)?;
+        self.accepts_head(&state, options.expected)?;
+        self.knows_strategies(&state)?;
         self.supply_counts(&mut state)?;
+        let changed = match settings {
+            Some((format, json)) if !self.same_settings(&state, format, model, json)? => settings,
+            _ => None,
+        };
         let draft = Draft {
             model: model.map(str::to_owned),
             policy: state.projection.open_calls_policy(),
             visits: true,
             provenance: options.provenance.unwrap_or(Provenance::Recorded),
         };
+        let meta = self.meta(options, None);
         let mut filed = self.file(&mut state, |stage, work| {
-            file_call(stage, work, &draft, &self.meta(options, None), None)
+            if let Some((format, json)) = changed {
+                let meta = Meta {
+                    key: None,
+                    ..meta.clone()
+                };
+                file_settings(stage, format, model, json, meta)?;
+            }
+            file_call(stage, work, &draft, &meta)
         })?;
         filed.window = state.projection.window();
         Ok(filed)
     }
 
-    fn accepts(&self, state: &State, options: &Options) -> Result<(), Error> {
-        if let (Some(expected), Some(head)) = (options.expected, state.head)
-            && expected != head.seq
-        {
-            let detail = format!("the call expects {expected}; the head is {}", head.seq);
-            return Err(Error::refused(RequestReason::StaleHead, detail));
-        }
+    fn knows_strategies(&self, state: &State) -> Result<(), Error> {
         if state.chain.len() != state.projection.chain().len() {
             let detail = format!(
                 "'{}' is configured with [{}]; not all of them are known here",
@@ -121,54 +143,63 @@ impl Conversation {
     }
 }
 
-/// What a call's key wrote before: the call, its visits and synthetic results.
+/// What a call's key wrote before: the call, and the visits and synthetic results filed with it.
 fn repeated_call(state: &State, options: &Options) -> Result<Option<Call>, Error> {
     let Some(key) = &options.key else {
         return Ok(None);
     };
-    let Some((first, entries)) = state.projection.by_key(key) else {
+    let Some((id, _)) = state.projection.by_key(key) else {
         return Ok(None);
     };
-    let last = Seq(first.0.saturating_add(u64::from(entries).saturating_sub(1)));
-    let sent = state.projection.sent().iter().find(|s| s.fact.seq == last);
-    let Some(sent) = sent else {
-        let detail = format!("the key '{key}' wrote {first}, which is no call");
+    let sent = state.projection.sent();
+    let Ok(at) = sent.binary_search_by_key(&id, |s| s.fact.seq) else {
+        let detail = format!("the key '{key}' wrote {id}, which is no call");
         return Err(Error::refused(RequestReason::IdempotencyConflict, detail));
     };
-    let visits = state.projection.visits().iter().map(|v| v.fact.seq);
+    let before = at
+        .checked_sub(1)
+        .and_then(|i| sent.get(i))
+        .map_or(Seq(0), |s| s.fact.seq);
+    let within = |seq: Seq| before < seq && seq < id;
+    let visits = state.projection.visits().iter().rev().map(|v| v.fact.seq);
+    let mut visits: Vec<Seq> = visits
+        .skip_while(|s| *s > id)
+        .take_while(|s| within(*s))
+        .collect();
+    visits.reverse();
+    let messages = state.projection.messages().iter();
+    let synthetic = messages.filter(|m| m.provenance == Provenance::Synthetic);
     Ok(Some(Call {
-        id: last,
-        iteration: sent.fact.iteration,
-        window: state.projection.window_at(last),
-        visits: visits.filter(|s| first <= *s && *s < last).collect(),
-        closed: Vec::new(),
+        id,
+        iteration: sent.get(at).map(|s| s.fact.iteration).unwrap_or_default(),
+        window: state.projection.window_at(id),
+        visits,
+        closed: synthetic
+            .map(|m| m.id.seq())
+            .filter(|s| within(*s))
+            .collect(),
         repeated: true,
     }))
 }
 
-/// Closes open calls, lets every strategy visit, files the call.
-/// A key in `meta` goes on the first entry filed; `call_key` goes on the call itself.
+/// Closes open calls, lets every strategy visit, files the call. An idempotency key stands on the
+/// call itself: what is filed before it is the engine's.
 pub(super) fn file_call(
     stage: &mut Stage<'_>,
     work: &Work<'_>,
     draft: &Draft,
     meta: &Meta,
-    call_key: Option<Key>,
 ) -> Result<Call, Error> {
-    let key = meta.key.clone();
-    let meta = Meta {
+    let engines = Meta {
+        by: crate::log::By {
+            door: crate::log::Door::Engine,
+            ..meta.by.clone()
+        },
         key: None,
         ..meta.clone()
     };
-    // The key goes on the request's first entry, which is only known once all are drafted: count
-    // them on a copy where there is a key (live calls), file them at once where there is none.
-    let entries = match &key {
-        None => 1,
-        Some(_) => count_entries(stage, work, draft)?,
-    };
-    let mut keys = key.map(|k| Key { entries, ..k }).into_iter();
-    let closed = close_open_calls(stage, work, draft, &meta, &mut keys)?;
-    let visits = file_visits(stage, work, draft, &meta, &mut keys)?;
+    let closed = close_open_calls(stage, work, draft, &engines)?;
+    let visits = file_visits(stage, work, draft, &engines)?;
     let called = Called {
         window: stage.state.digest(),
         messages: stage.state.window_len(),
@@ -181,9 +212,8 @@ pub(super) fn file_call(
     };
     let iteration = stage.iteration();
     let meta = Meta {
-        key: call_key.or(keys.next()),
         provenance: draft.provenance,
-        ..meta
+        ..meta.clone()
     };
     let id = stage.file(Body::Called(called), meta)?;
     let window = Window {
@@ -201,44 +231,11 @@ pub(super) fn file_call(
     })
 }
 
-/// How many entries the call would file.
-fn count_entries(stage: &Stage<'_>, work: &Work<'_>, draft: &Draft) -> Result<u32, Error> {
-    let environment = super::environment::Seeded::new(0, Micros(0));
-    let mut state = stage.state.clone();
-    let head = crate::log::Head {
-        seq: Seq(stage.next_seq().0.saturating_sub(1)),
-        hash: Hash::ZERO,
-    };
-    let mut trial = Stage::new(
-        crate::log::ConversationId([0; 16]),
-        &environment,
-        &mut state,
-        Some(head),
-    );
-    let by = crate::log::By {
-        door: crate::log::Door::Engine,
-        principal: String::new(),
-    };
-    let meta = Meta {
-        at: None,
-        by,
-        provenance: Provenance::Synthetic,
-        key: None,
-    };
-    let closed = close_open_calls(&mut trial, work, draft, &meta, &mut std::iter::empty())?;
-    let visits = file_visits(&mut trial, work, draft, &meta, &mut std::iter::empty())?;
-    let all = closed.len().saturating_add(visits.len()).saturating_add(1);
-    Ok(u32::try_from(all).unwrap_or(u32::MAX))
-}
-
-type Keys<'a> = &'a mut dyn Iterator<Item = Key>;
-
 fn file_visits(
     stage: &mut Stage<'_>,
     work: &Work<'_>,
     draft: &Draft,
     meta: &Meta,
-    keys: Keys<'_>,
 ) -> Result<Vec<Seq>, Error> {
     let mut visits = Vec::new();
     if !draft.visits {
@@ -247,13 +244,7 @@ fn file_visits(
     for (position, strategy) in (0_u32..).zip(work.chain) {
         if let Outlook::Visit(body) = visit(stage.state, strategy.as_ref(), position, Trigger::Call)
         {
-            let by = crate::log::By {
-                door: crate::log::Door::Engine,
-                ..meta.by.clone()
-            };
             let meta = Meta {
-                by,
-                key: keys.next(),
                 provenance: draft.provenance,
                 ..meta.clone()
             };
@@ -263,10 +254,15 @@ fn file_visits(
     Ok(visits)
 }
 
-/// Calls that have neither a final nor an interim result, and that a client has to answer.
+/// Calls of the window that have neither a final nor an interim result, and that a client has to
+/// answer.
 fn unanswered(stage: &Stage<'_>) -> Vec<CallInfo> {
+    let visible = |seq| {
+        let message = stage.state.message(MessageId(seq));
+        message.is_some_and(MessageState::visible)
+    };
     let open = stage.state.open_calls();
-    open.filter(|(_, c)| !c.native && !c.interim)
+    open.filter(|((seq, _), c)| !c.native && !c.interim && visible(*seq))
         .map(|(_, c)| c.clone())
         .collect()
 }
@@ -276,7 +272,6 @@ fn close_open_calls(
     work: &Work<'_>,
     draft: &Draft,
     meta: &Meta,
-    keys: Keys<'_>,
 ) -> Result<Vec<Seq>, Error> {
     let open = match draft.policy {
         OpenCalls::Keep => return Ok(Vec::new()),
@@ -293,7 +288,7 @@ fn close_open_calls(
     // Newest first: that is the order in which equal ids bind.
     open.iter()
         .rev()
-        .map(|call| close(stage, work, call, meta, keys))
+        .map(|call| close(stage, work, call, meta))
         .collect()
 }
 
@@ -302,7 +297,6 @@ fn close(
     work: &Work<'_>,
     call: &CallInfo,
     meta: &Meta,
-    keys: Keys<'_>,
 ) -> Result<Seq, Error> {
     let block = crate::log::Block {
         body: crate::log::BlockBody::Text(INTERRUPTED.to_owned()),
@@ -322,13 +316,7 @@ fn close(
         extra: Vec::new(),
     };
     let message = Message::new(Role::Tool, Author::Engine, vec![part]);
-    let by = crate::log::By {
-        door: crate::log::Door::Engine,
-        ..meta.by.clone()
-    };
     let meta = Meta {
-        by,
-        key: keys.next(),
         provenance: Provenance::Synthetic,
         ..meta.clone()
     };

@@ -186,7 +186,6 @@ impl Conversation {
             settings,
             model,
         })
-<<<<<<< HEAD
     }
 
     /// The request body for a window, with the provider's rules made to hold.
@@ -195,8 +194,6 @@ impl Conversation {
     /// When words are damaged or lost.
     pub fn render(&self, window: &Window, profile: Profile) -> Result<Rendered, Error> {
         Ok(self.load(window.clone())?.render(profile, false))
-=======
->>>>>>> laws
     }
 
     /// The settings in force after entry `n`: their format, the model, their fields.

@@ -15,7 +15,6 @@ pub struct HeadTail {
 }
 
 impl HeadTail {
-<<<<<<< HEAD
     /// Keeps the first message and the newest `window` messages; at least 1.
     #[must_use]
     pub const fn new(window: u64) -> Self {
@@ -23,24 +22,6 @@ impl HeadTail {
             window,
             head: 1,
             unit: KeepUnit::Message,
-=======
-    /// Keeps the first message and the newest `window` messages.
-    ///
-    /// # Errors
-    /// When `window` is 0.
-    pub fn new(window: u64) -> Result<Self, SpecError> {
-        Self::checked(window, 1, KeepUnit::Message)
-    }
-
-    fn checked(window: u64, head: u64, unit: KeepUnit) -> Result<Self, SpecError> {
-        if window == 0 {
-            return Err(SpecError::option(
-                "head-tail",
-                "window",
-                "0",
-                "a whole number from 1",
-            ));
->>>>>>> laws
         }
     }
 
@@ -54,16 +35,8 @@ impl HeadTail {
     pub(super) fn from_options(options: &mut Options) -> Result<Self, SpecError> {
         let window = options.or("window", 12)?;
         let head = options.or("head", 1)?;
-<<<<<<< HEAD
         let unit = options.named("unit", KeepUnit::NAMES, KeepUnit::Message)?;
         Ok(Self { window, head, unit })
-=======
-        Self::checked(
-            window,
-            head,
-            options.named("unit", KeepUnit::NAMES, KeepUnit::Message)?,
-        )
->>>>>>> laws
     }
 }
 
@@ -74,13 +47,10 @@ impl Strategy for HeadTail {
             "head-tail:window={},head={},unit={unit}",
             self.window, self.head
         )
-<<<<<<< HEAD
     }
 
     fn check(&self) -> Result<(), SpecError> {
         at_least_one("head-tail", "window", self.window)
-=======
->>>>>>> laws
     }
 
     fn unit(&self) -> Unit {

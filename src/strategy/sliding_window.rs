@@ -16,31 +16,12 @@ pub struct SlidingWindow {
 }
 
 impl SlidingWindow {
-<<<<<<< HEAD
     /// Keeps the newest `keep` groups; at least 1.
     #[must_use]
     pub const fn new(keep: u64) -> Self {
         Self {
             keep,
             unit: KeepUnit::Group,
-=======
-    /// Keeps the newest `keep` groups.
-    ///
-    /// # Errors
-    /// When `keep` is 0.
-    pub fn new(keep: u64) -> Result<Self, SpecError> {
-        Self::checked(keep, KeepUnit::Group)
-    }
-
-    fn checked(keep: u64, unit: KeepUnit) -> Result<Self, SpecError> {
-        if keep == 0 {
-            return Err(SpecError::option(
-                "sliding-window",
-                "keep",
-                "0",
-                "a whole number from 1",
-            ));
->>>>>>> laws
         }
     }
 
@@ -53,15 +34,8 @@ impl SlidingWindow {
 
     pub(super) fn from_options(options: &mut Options) -> Result<Self, SpecError> {
         let keep = options.required("keep")?;
-<<<<<<< HEAD
         let unit = options.named("unit", KeepUnit::NAMES, KeepUnit::Group)?;
         Ok(Self::new(keep).unit(unit))
-=======
-        Self::checked(
-            keep,
-            options.named("unit", KeepUnit::NAMES, KeepUnit::Group)?,
-        )
->>>>>>> laws
     }
 }
 
@@ -72,13 +46,10 @@ impl Strategy for SlidingWindow {
             self.keep,
             self.unit.name()
         )
-<<<<<<< HEAD
     }
 
     fn check(&self) -> Result<(), SpecError> {
         at_least_one("sliding-window", "keep", self.keep)
-=======
->>>>>>> laws
     }
 
     fn unit(&self) -> Unit {

@@ -22,50 +22,15 @@ pub struct TokenBudget {
 }
 
 impl TokenBudget {
-<<<<<<< HEAD
     /// A budget of `limit` tokens (at least 1), with `low=0.8`, `keep=6` and `measure=auto`.
     #[must_use]
     pub const fn new(limit: u64) -> Self {
-=======
-    /// A budget of `limit` tokens, with `low=0.8`, `keep=6` and `measure=auto`.
-    ///
-    /// # Errors
-    /// When `limit` is 0.
-    pub fn new(limit: u64) -> Result<Self, SpecError> {
->>>>>>> laws
         Self {
             limit,
             low_thousandths: 800,
             keep: 6,
             measure: Measure::Auto,
-<<<<<<< HEAD
         }
-=======
-        }
-        .checked()
-    }
-
-    fn checked(self) -> Result<Self, SpecError> {
-        let name = "token-budget";
-        if self.limit == 0 {
-            return Err(SpecError::option(
-                name,
-                "limit",
-                "0",
-                "a whole number from 1",
-            ));
-        }
-        if self.low_thousandths == 0 || self.low_thousandths > WHOLE {
-            let given = thousandths(self.low_thousandths);
-            return Err(SpecError::option(
-                name,
-                "low",
-                &given,
-                "a number from 0.001 to 1",
-            ));
-        }
-        Ok(self)
->>>>>>> laws
     }
 
     /// Keeps the newest `keep` groups.
@@ -94,21 +59,12 @@ impl TokenBudget {
         let low_thousandths = options.thousandths("low", 800)?;
         let keep = options.or("keep", 6)?;
         let measure = options.named("measure", Measure::NAMES, Measure::Auto)?;
-<<<<<<< HEAD
         Ok(Self {
-=======
-        Self {
->>>>>>> laws
             limit,
             low_thousandths,
             keep,
             measure,
-<<<<<<< HEAD
         })
-=======
-        }
-        .checked()
->>>>>>> laws
     }
 
     const fn target(&self) -> u64 {

@@ -77,13 +77,9 @@ impl Projection {
     }
 
     fn returned(&mut self, entry: &Entry, r: &Returned) {
-<<<<<<< HEAD
-        let Some(input) = r.usage.as_ref().and_then(crate::log::Usage::total_input) else {
-=======
         // A report of nothing is no measure: a request has at least one token.
         let reported = r.usage.as_ref().and_then(crate::log::Usage::total_input);
         let Some(input) = reported.filter(|input| *input > 0) else {
->>>>>>> laws
             return;
         };
         let Ok(at) = self.sent.binary_search_by_key(&r.call, |s| s.fact.seq) else {
@@ -136,16 +132,6 @@ impl Projection {
         let Some(index) = self.index_of(old) else {
             return;
         };
-<<<<<<< HEAD
-        let stand_in = Some(MessageId(fact.seq));
-        let end = LifeEnd {
-            by: fact,
-            reason: LeftReason::Superseded,
-            stand_in,
-            strategy: None,
-        };
-        self.leave(index, end);
-=======
         let end = LifeEnd {
             by: fact,
             reason: LeftReason::Superseded,
@@ -157,7 +143,6 @@ impl Projection {
         } else {
             self.never_enters(index, fact, end);
         }
->>>>>>> laws
     }
 
     /// A late result, or a late block of a message, whose partner is not in the window does not
@@ -308,18 +293,6 @@ impl Projection {
         }
     }
 
-<<<<<<< HEAD
-    fn leave(&mut self, index: usize, end: LifeEnd) {
-        let Some(message) = self.messages.get_mut(index) else {
-            return;
-        };
-        if let Some(life) = message.lives.last_mut().filter(|l| l.left.is_none()) {
-            life.left = Some(end.clone());
-            let evicted = u64::from(end.stand_in.is_none());
-            self.evictions = self.evictions.saturating_add(evicted);
-        } else if message.absent.is_none() {
-            return;
-=======
     /// Messages of the window leave it together, so that the digests after them are computed once.
     fn leave_all(&mut self, indices: &[usize], end: &LifeEnd) {
         let gone: BTreeSet<usize> = indices.iter().copied().collect();
@@ -332,7 +305,6 @@ impl Projection {
                 stays
             });
             self.rehash_from(first);
->>>>>>> laws
         }
         for index in gone {
             self.end_stay(index, end.clone());
@@ -350,7 +322,8 @@ impl Projection {
         message.absent = Some(end);
         message.pinned = false;
         message.restored = None;
-        self.evictions = self.evictions.saturating_add(1);
+        let evicted = u64::from(end.stand_in.is_none());
+        self.evictions = self.evictions.saturating_add(evicted);
         self.close_refusals(index);
     }
 
@@ -358,7 +331,9 @@ impl Projection {
     fn position(&self, index: usize) -> Option<usize> {
         let message = self.messages.get(index)?;
         let key = (message.place, message.id);
-        self.items.binary_search_by_key(&key, |i| (i.place, i.id)).ok()
+        self.items
+            .binary_search_by_key(&key, |i| (i.place, i.id))
+            .ok()
     }
 
     fn visited(&mut self, entry: &Entry, fact: Fact, v: &Visited) {
@@ -514,11 +489,7 @@ impl Projection {
             return;
         };
         let (id, sources) = (message.id, message.sources.clone());
-<<<<<<< HEAD
-        let covered = self.visible_in(&sources);
-=======
         let covered = self.whole_groups(self.visible_in(&sources));
->>>>>>> laws
         let end = LifeEnd {
             by: fact,
             reason,
@@ -560,10 +531,7 @@ impl Projection {
             return;
         }
         let claim = MessageId(fact.seq);
-<<<<<<< HEAD
-=======
         let sources = self.visible_in(&s.sources);
->>>>>>> laws
         let place = sources
             .iter()
             .filter_map(|i| self.messages.get(*i))
@@ -621,11 +589,7 @@ impl Projection {
     }
 
     fn refresh_item(&mut self, index: usize) {
-<<<<<<< HEAD
-        let Some(at) = self.items.iter().position(|i| i.index == index) else {
-=======
         let Some(at) = self.position(index) else {
->>>>>>> laws
             return;
         };
         let Some(form) = self.messages.get(index).and_then(MessageState::form) else {

@@ -93,20 +93,9 @@ impl Projection {
         if let Some(call) = newest_free(self.open.get(label), taken) {
             return Ok(call);
         }
-<<<<<<< HEAD
-        let Some(closed) = self.closed.get(label) else {
-            return Err(None);
-        };
-        let result = self.calls.get(closed).and_then(|c| c.result);
-        match result {
-            Some((_, true)) if !interim && free(&closed) => Ok(*closed),
-            Some((first, _)) => Err(Some(first)),
-            None => Err(None),
-=======
         let late = self.interrupted.get(label).filter(|_| !interim);
         if let Some(call) = newest_free(late, taken) {
             return Ok(call);
->>>>>>> laws
         }
         let closed = self.closed.get(label).and_then(|call| self.calls.get(call));
         Err(closed.and_then(|c| c.result).map(|(first, _)| first))

@@ -171,17 +171,7 @@ fn held(message: &MessageState, now: Iteration) -> bool {
 /// Walks a cut through the guard.
 #[must_use]
 pub fn decide(state: &Projection, groups: &[GroupView], cut: &Cut) -> Decision {
-<<<<<<< HEAD
-    let mut walk = Walk {
-        state,
-        groups,
-        cut,
-        fates: vec![Fate::NotNeeded; groups.len()],
-        left: cut.before,
-    };
-=======
     let mut walk = Walk::new(state, groups, cut);
->>>>>>> laws
     for &g in &cut.order {
         if !cut.ask_all && walk.left <= cut.target {
             break;
@@ -218,7 +208,14 @@ impl<'a> Walk<'a> {
             *remaining = remaining.saturating_add(1);
         }
         let fates = vec![Fate::NotNeeded; groups.len()];
-        Self { state, groups, cut, fates, left: cut.before, runs }
+        Self {
+            state,
+            groups,
+            cut,
+            fates,
+            left: cut.before,
+            runs,
+        }
     }
 
     fn size(&self, g: usize) -> u64 {
@@ -246,7 +243,11 @@ impl<'a> Walk<'a> {
     /// Puts a group back where the target holds with it; says whether it did.
     fn gives_back(&mut self, g: usize) -> bool {
         let first = self.run_of(g).is_none_or(|remaining| *remaining == 0);
-        let size = if first || !self.cut.by_run { self.size(g) } else { 0 };
+        let size = if first || !self.cut.by_run {
+            self.size(g)
+        } else {
+            0
+        };
         let left = self.left.saturating_add(size);
         if left > self.cut.target {
             return false;
@@ -287,38 +288,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-<<<<<<< HEAD
-    /// The group of the first remaining item that is no envelope, when that is no user message.
-    fn illegal_opener(&self) -> Option<usize> {
-        let mut positions: Vec<(usize, usize)> = Vec::new();
-        for (g, group) in self.groups.iter().enumerate() {
-            let leaves = matches!(self.fates.get(g), Some(Fate::Leaves(_)));
-            if !leaves {
-                positions.extend(group.positions.iter().map(|&p| (p, g)));
-            }
-        }
-        positions.sort_unstable();
-        for (position, g) in positions {
-            let Some(message) = self.message_at(position) else {
-                continue;
-            };
-            if self.state.in_envelope(message) {
-                continue;
-            }
-            let user = message.skeleton().is_some_and(|s| s.role == Role::User);
-            return (!user).then_some(g);
-        }
-        None
-    }
-
-    fn message_at(&self, position: usize) -> Option<&MessageState> {
-        self.state
-            .messages
-            .get(self.state.items.get(position)?.index)
-=======
     fn leaves(&self, g: usize) -> bool {
         matches!(self.fates.get(g), Some(Fate::Leaves(_)))
->>>>>>> laws
     }
 
     /// Makes the window open on a user message: by putting back the newest groups of the cut where
@@ -363,7 +334,9 @@ impl<'a> Walk<'a> {
             if openers.legal(at) {
                 return true;
             }
-            let Some(g) = openers.group(at) else { return false };
+            let Some(g) = openers.group(at) else {
+                return false;
+            };
             if self.fates.get(g) != Some(&Fate::NotNeeded) {
                 return false;
             }
@@ -403,13 +376,19 @@ impl<'a> Openers<'a> {
     }
 
     fn legal(&self, at: usize) -> bool {
-        self.at.get(at).copied().flatten().is_some_and(|(_, user)| user)
+        self.at
+            .get(at)
+            .copied()
+            .flatten()
+            .is_some_and(|(_, user)| user)
     }
 
     /// The first position from `from` on whose group remains.
     fn first_from(&self, from: usize, remains: impl Fn(usize) -> bool) -> Option<usize> {
         let rest = self.at.iter().enumerate().skip(from);
-        rest.filter_map(|(at, slot)| Some((at, (*slot)?.0))).find(|(_, g)| remains(*g)).map(|(at, _)| at)
+        rest.filter_map(|(at, slot)| Some((at, (*slot)?.0)))
+            .find(|(_, g)| remains(*g))
+            .map(|(at, _)| at)
     }
 
     fn first_of(&self, g: usize) -> Option<usize> {

@@ -609,7 +609,9 @@ impl Projection {
         let mut covered = false;
         // Each stand-in is newer than what it stands for, so this ends.
         while !message.visible_at(n) {
-            let Some(end) = message.absent_at(n) else { return Some(Conservation::Gone) };
+            let Some(end) = message.absent_at(n) else {
+                return Some(Conservation::Gone);
+            };
             if end.reason == LeftReason::Superseded {
                 return Some(Conservation::Covered);
             }
@@ -620,16 +622,11 @@ impl Projection {
             message = stand_in;
             covered = true;
         }
-<<<<<<< HEAD
-        let stand_in = message.absent.as_ref().and_then(|a| a.stand_in);
-        Some(if stand_in.is_some() {
+        Some(if covered {
             Conservation::Covered
         } else {
-            Conservation::Gone
+            Conservation::Visible
         })
-=======
-        Some(if covered { Conservation::Covered } else { Conservation::Visible })
->>>>>>> laws
     }
 
     /// Whether a message belongs to the system envelope.
