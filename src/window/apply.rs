@@ -319,10 +319,10 @@ impl Projection {
             return;
         };
         life.left = Some(end.clone());
+        let evicted = u64::from(end.stand_in.is_none());
         message.absent = Some(end);
         message.pinned = false;
         message.restored = None;
-        let evicted = u64::from(end.stand_in.is_none());
         self.evictions = self.evictions.saturating_add(evicted);
         self.close_refusals(index);
     }
