@@ -690,8 +690,8 @@ fn sample() -> (tempfile::TempDir, BTreeMap<Vec<u8>, Vec<u8>>) {
     let stored = stored(dir.path());
     assert_eq!(
         stored
-            .iter()
-            .map(|(k, _)| k[0])
+            .keys()
+            .map(|key| key[0])
             .collect::<std::collections::BTreeSet<_>>(),
         b"BDHLMNPT".iter().copied().collect()
     );
@@ -1022,7 +1022,10 @@ fn survive(path: &Path, whole: &BTreeMap<String, Vec<u8>>, outcomes: &mut Outcom
         Err(StoreError::Damaged { .. } | StoreError::Io { .. }) => {
             outcomes.refused += 1;
             match SledStore::salvage(path) {
-                Ok(store) => assert!(!store.check(None).unwrap().is_empty(), "{what}"),
+                Ok(store) if store.check(None).unwrap().is_empty() => {
+                    assert_eq!(contents(&store).unwrap(), *whole, "{what}");
+                }
+                Ok(_) => {}
                 Err(StoreError::Damaged { .. } | StoreError::Io { .. }) => outcomes.unreadable += 1,
                 Err(other) => panic!("{what}: {other}"),
             }
@@ -1082,46 +1085,62 @@ fn a_file_that_changed_while_it_was_closed_is_refused_untouched_and_salvaged_fro
     assert!(store.check(None).unwrap().is_empty());
 }
 
-/// `CTXLOG_FLIPS` sets how many bits are flipped (200).
+/// `CTXLOG_FLIPS` sets how many bits are flipped (160).
 #[test]
 fn flipped_bits_in_sleds_files_are_reported_or_harmless() {
-    let trials: u64 = std::env::var("CTXLOG_FLIPS").map_or(200, |n| n.parse().unwrap());
+    flip_bits(160, furnish);
+}
+
+/// So many pages that most are read only when they are asked for, from a file of many segments.
+#[test]
+fn flipped_bits_in_a_file_of_many_segments_are_reported_or_harmless() {
+    flip_bits(40, |store| {
+        furnish(store);
+        for number in 10..20 {
+            let records = (0..60).map(|seq| record(seq, &[2_500])).collect();
+            let batch = birth(id(number), name(&["t"], &format!("c{number}")), records);
+            store.append(batch, Level::Flushed).unwrap();
+        }
+    });
+}
+
+fn flip_bits(trials: u64, furnish: impl Fn(&SledStore)) {
+    let trials = std::env::var("CTXLOG_FLIPS").map_or(trials, |n| n.parse().unwrap());
     let dir = tempfile::tempdir().unwrap();
-    let (sample, trial) = (dir.path().join("sample"), dir.path().join("trial"));
+    let (sample, fresh) = (dir.path().join("sample"), dir.path().join("fresh"));
     let store = SledStore::open(&sample).unwrap();
     furnish(&store);
     let whole = contents(&store).unwrap();
     drop(store);
-    drop(SledStore::open(&sample).unwrap()); // writes the snapshot
-    let db = fs::read(sample.join("sled/db")).unwrap();
-    let written = db.iter().rposition(|byte| *byte != 0).unwrap() as u64 + 1;
-    let snapshot = snapshots(&sample).remove(0);
-    let snapshot = snapshot.strip_prefix(&sample).unwrap();
+    copy(&sample, &fresh); // all of it will be read at open
+    drop(SledStore::open(&sample).unwrap()); // writes a snapshot; most pages are read when needed
     let mut outcomes = Outcomes::default();
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     let mut draw = |below: u64| {
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
-        random % below
+        usize::try_from(random % below).unwrap()
     };
     for number in 0..trials {
-        copy(&sample, &trial);
-        let file = match number % 8 {
-            0 => trial.join(snapshot),
-            1 => trial.join("sled/conf"),
+        let trial = dir.path().join("trial");
+        let snapshot = number % 16 == 1;
+        copy(
+            if number % 3 == 0 && !snapshot {
+                &fresh
+            } else {
+                &sample
+            },
+            &trial,
+        );
+        let file = match number % 16 {
+            1 => snapshots(&trial).remove(0),
+            2 => trial.join("sled/conf"),
             _ => trial.join("sled/db"),
         };
-        if number % 8 == 7 {
-            fs::remove_file(trial.join(snapshot)).unwrap(); // as after a kill before the first reopen
-        }
         let bytes = fs::read(&file).unwrap();
-        let length = if number % 8 < 2 {
-            bytes.len() as u64
-        } else {
-            written
-        };
-        let bit = draw(length * 8) as usize;
+        let written = bytes.iter().rposition(|byte| *byte != 0).unwrap() as u64 + 1;
+        let bit = draw(written * 8);
         fs::write(&file, flipped(&bytes, bit)).unwrap();
         if number % 2 == 0 {
             unseal(&trial);
@@ -1150,6 +1169,9 @@ fn files_cut_short_are_reported_or_harmless() {
     for cut in (0..20).map(|n| written * n / 20) {
         copy(&sample, &trial);
         fs::write(trial.join("sled/db"), &db[..cut]).unwrap();
+        if cut % 2 == 0 {
+            unseal(&trial);
+        }
         survive(&trial, &whole, &mut outcomes, &format!("cut at {cut}"));
     }
     println!("{outcomes:?}");

@@ -181,7 +181,8 @@ impl Directory {
         let sled = self.sled();
         for found in fs::read_dir(&sled).map_err(|e| io("reading", &sled, e))? {
             let path = found.map_err(|e| io("reading", &sled, e))?.path();
-            if path.is_file() {
+            // Its settings can only be the ones that sled writes anew; a damaged file holds it up.
+            if path.is_file() && path.file_name().is_some_and(|name| name != "conf") {
                 let to = copy.join(path.file_name().unwrap_or_default());
                 fs::copy(&path, to).map_err(|e| io("copying", &path, e))?;
             }

@@ -206,12 +206,8 @@ impl SledStore {
             level,
             reply,
         };
-        let sent = self
-            .inner
-            .requests
-            .as_ref()
-            .map(|requests| requests.send(request));
-        if !matches!(sent, Some(Ok(()))) {
+        let requests = self.inner.requests.as_ref();
+        if requests.is_none_or(|requests| requests.send(request).is_err()) {
             return Err(StoreError::Poisoned { reason: ended });
         }
         outcome
