@@ -28,6 +28,7 @@ const NEW: &str = "CTXLOG.new";
 const SYNCED: &str = "CTXLOG.synced";
 const UNCHECKED: &str = "CTXLOG.unchecked";
 const SLED: &str = "sled";
+const ASIDE: &str = "set-aside-";
 const SALVAGE: &str = "salvage";
 
 /// What a path holds.
@@ -97,7 +98,8 @@ fn inspect_unmarked(path: &Path) -> Result<State, StoreError> {
         match name.to_str() {
             Some(LOCK) => locked = true,
             Some(SLED) => sled = true,
-            Some(NEW | SYNCED) => {}
+            Some(NEW | SYNCED | UNCHECKED) => {}
+            Some(name) if name.starts_with(ASIDE) => {}
             _ => others = Some(name),
         }
     }
@@ -239,7 +241,7 @@ impl Directory {
     fn new_aside(&self) -> Result<PathBuf, StoreError> {
         let mut number = 1_u32;
         loop {
-            let aside = self.path.join(format!("set-aside-{number}"));
+            let aside = self.path.join(format!("{ASIDE}{number}"));
             match fs::create_dir(&aside) {
                 Ok(()) => return Ok(aside),
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => {
