@@ -15,6 +15,7 @@
 use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use super::tally::Tally;
 use crate::store::StoreError;
@@ -30,6 +31,10 @@ const UNCHECKED: &str = "CTXLOG.unchecked";
 const SLED: &str = "sled";
 const ASIDE: &str = "set-aside-";
 const SALVAGE: &str = "salvage";
+
+/// How long a lock may be held by nobody: a process that this one is just starting shares it
+/// until it has become another program.
+const LOCK_TIME: Duration = Duration::from_millis(250);
 
 /// What a path holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -129,10 +134,16 @@ impl Directory {
             .write(true)
             .open(&file);
         let lock = lock.map_err(|e| io("opening", &file, e))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(busy(path)),
-            Err(TryLockError::Error(e)) => return Err(io("locking", &file, e)),
+        let patience = Instant::now();
+        loop {
+            match lock.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if patience.elapsed() < LOCK_TIME => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                Err(TryLockError::WouldBlock) => return Err(busy(path)),
+                Err(TryLockError::Error(e)) => return Err(io("locking", &file, e)),
+            }
         }
         made.iter()
             .filter_map(|p| p.parent())
