@@ -19,7 +19,7 @@ pub(super) fn engine(directory: &Directory, salvage: bool) -> Result<Engine, Sto
         directory.sled()
     };
     if !salvage && sled.exists() {
-        if seal::holds(&sled)? == Some(false) {
+        if seal::holds(&sled)? == Some(false) && !whole_in_a_copy(directory)? {
             let what = "sled's file is not as it was when the store was closed";
             return Err(distrust(directory, what));
         }
@@ -40,6 +40,23 @@ pub(super) fn engine(directory: &Directory, salvage: bool) -> Result<Engine, Sto
             Err(distrust(directory, &what))
         }
     }
+}
+
+/// Whether sled, given a copy of its changed file, finds all that was written: then the change
+/// was sled's own (another program opened it), or spared what sled reads at open, and the file
+/// can be opened. What single values hold is for [`check`] and the layers above.
+fn whole_in_a_copy(directory: &Directory) -> Result<bool, StoreError> {
+    let copy = directory.copy_for_salvage()?;
+    directory::remove_half_snapshots(&copy)?;
+    let whole = match Engine::open(&copy) {
+        Ok(engine) => {
+            let written = tally::verify(&engine, directory.synced()?).is_ok();
+            written && engine.value(&[keys::MADE]).is_ok_and(|found| found.is_some())
+        }
+        Err(_) => false,
+    };
+    directory.remove_salvage()?;
+    Ok(whole)
 }
 
 /// Finishes creation.
