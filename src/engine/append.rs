@@ -2,13 +2,14 @@
 
 use crate::log::{
     Appended, Body, Commitment, Configured, Count, Json, Key, Message, MessageId, Micros, Noted,
-    OpenCalls, PartBody, PartSkeleton, Provenance, RequestReason, Returned, Seq, Settings, Usage,
-    payload,
+    OpenCalls, Part, PartBody, PartSkeleton, Provenance, RequestReason, Returned, Seq, Settings,
+    Usage, payload,
 };
 use crate::strategy::Strategy;
 use crate::window::{BindError, Binding, MessageState, Projection};
 use std::sync::Arc;
 
+use super::content::Content;
 use super::conversation::{Ack, Conversation, State, Work};
 use super::error::{Error, Refusal};
 use super::stage::{Meta, Stage};
@@ -119,17 +120,9 @@ impl Conversation {
             return Ok(None);
         };
         let last = Seq(first.0.saturating_add(u64::from(entries).saturating_sub(1)));
-        let parts = split(message.clone());
-        let mut seq = first;
-        for part in &parts {
-            let encoded = payload::encode_message(part, &state.secret)?;
-            let stored = self.store().backend().payload(self.id(), seq, 0)?;
-            // A redacted payload cannot be compared any more; the key alone answers then.
-            if stored.is_some_and(|p| p.bytes != encoded.bytes) {
-                let detail = format!("the key '{key}' wrote {first} with other content");
-                return Err(Error::refused(RequestReason::IdempotencyConflict, detail));
-            }
-            seq = seq.next();
+        if !self.holds(state, message, first, entries)? {
+            let detail = format!("the key '{key}' wrote {first} with other content");
+            return Err(Error::refused(RequestReason::IdempotencyConflict, detail));
         }
         Ok(Some(Ack {
             first,
@@ -137,6 +130,36 @@ impl Conversation {
             level: self.store().level(),
             repeated: true,
         }))
+    }
+
+    /// Whether `entries` entries from `first` on hold this message, in as many splits as it took. A
+    /// redacted content cannot be compared any more and counts as equal.
+    pub(super) fn holds(
+        &self,
+        state: &State,
+        message: &Message,
+        first: Seq,
+        entries: u32,
+    ) -> Result<bool, Error> {
+        let mut stored = Vec::new();
+        let mut seq = first;
+        for _ in 0..entries {
+            let given = state
+                .projection
+                .message(MessageId(seq))
+                .map(|m| m.logged.seq);
+            // What stands for others is given by an edit; its content is that entry's first.
+            let Some(given) = given else { return Ok(false) };
+            match self.content_with(given, 0, &state.secret)? {
+                Content::Message(m) => stored.push(*m),
+                Content::Redacted => return Ok(true),
+            }
+            seq = seq.next();
+        }
+        Ok(match stored.as_slice() {
+            [one] => one == message,
+            many => same_parts(many, message),
+        })
     }
 
     /// Reports what came back from a call: usage as the provider gave it, or the failure.
@@ -394,6 +417,12 @@ fn split(message: Message) -> Vec<Message> {
     ]
 }
 
+/// Whether the parts of split messages are those of the whole, in any order between the splits.
+fn same_parts(split: &[Message], whole: &Message) -> bool {
+    let parts: Vec<&Part> = split.iter().flat_map(|m| &m.parts).collect();
+    parts.len() == whole.parts.len() && whole.parts.iter().all(|p| parts.contains(&p))
+}
+
 /// Files a message, as several entries where it has to be split; gives the first and the last.
 pub(super) fn append_parts(
     stage: &mut Stage<'_>,
@@ -475,11 +504,22 @@ pub(super) fn append_one(
     meta: Meta,
     unbound: OnUnbound<'_>,
 ) -> Result<Seq, Error> {
-    let seq = stage.next_seq();
-    let (binding, errors) = stage.state.bind(message, seq);
+    let (binding, errors) = stage.state.bind(message, stage.next_seq());
     errors.into_iter().try_for_each(unbound)?;
+    append_bound(stage, work, message, &binding, options, meta)
+}
+
+/// Files one message whose results answer the calls that `binding` says.
+pub(super) fn append_bound(
+    stage: &mut Stage<'_>,
+    work: &Work<'_>,
+    message: &Message,
+    binding: &Binding,
+    options: &Options,
+    meta: Meta,
+) -> Result<Seq, Error> {
     let content = store_content(stage, work, message)?;
-    let skeleton = skeleton(work, message, &binding);
+    let skeleton = skeleton(work, message, binding);
     let by_model = message.author == crate::log::Author::Model;
     let produced_by = match options.continues {
         Some(_) => None,

@@ -127,10 +127,17 @@ impl<'a> Frame<'a> {
     /// How much these groups hold, as [`Frame::count`] counts.
     #[must_use]
     pub fn count_of(&self, groups: &BTreeSet<usize>, unit: KeepUnit) -> u64 {
-        let chosen = || groups.iter().filter_map(|&g| self.groups.get(g)).filter(|g| !g.envelope);
+        let chosen = || {
+            groups
+                .iter()
+                .filter_map(|&g| self.groups.get(g))
+                .filter(|g| !g.envelope)
+        };
         let counted = match unit {
             KeepUnit::Group => chosen().count(),
-            KeepUnit::Message => chosen().map(|g| g.messages.len()).fold(0, usize::saturating_add),
+            KeepUnit::Message => chosen()
+                .map(|g| g.messages.len())
+                .fold(0, usize::saturating_add),
             KeepUnit::Request => chosen().map(|g| g.run).collect::<BTreeSet<u64>>().len(),
         };
         u64::try_from(counted).unwrap_or(u64::MAX)

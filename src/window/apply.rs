@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 
 use crate::log::{
     Appended, Author, Body, Called, Change, Configured, Entry, LeftReason, MessageId, PartKind,
-    PartSkeleton, Provenance, Ranges, Returned, Seq, Skeleton, StandIn, StandInKind, Visited,
+    PartSkeleton, Provenance, Ranges, Returned, Seq, Skeleton, StandIn, StandInKind, VisitOutcome,
+    Visited,
 };
 
 use super::state::{
@@ -330,12 +331,24 @@ impl Projection {
     fn position(&self, index: usize) -> Option<usize> {
         let message = self.messages.get(index)?;
         let key = (message.place, message.id);
-        self.items.binary_search_by_key(&key, |i| (i.place, i.id)).ok()
+        self.items
+            .binary_search_by_key(&key, |i| (i.place, i.id))
+            .ok()
     }
 
     fn visited(&mut self, entry: &Entry, fact: Fact, v: &Visited) {
         let strategy = self.strategy_index(&v.strategy);
         let ordinal = self.visits_of(strategy);
+        // A visit that could not measure asked nobody, so no refusal spans it.
+        if matches!(
+            v.outcome,
+            VisitOutcome::Unmeasurable | VisitOutcome::StaleMeasurement
+        ) {
+            let standing = self.standing.get(strategy).cloned().unwrap_or_default();
+            standing
+                .into_iter()
+                .for_each(|index| self.close_refusal(strategy, index, ordinal));
+        }
         // What left or was released stood until the visit before this one.
         for index in self.standing_in(strategy, &v.released) {
             self.close_refusal(strategy, index, ordinal);

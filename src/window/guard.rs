@@ -182,7 +182,11 @@ pub fn decide(state: &Projection, groups: &[GroupView], cut: &Cut) -> Decision {
         walk.open_legally();
     }
     let after = walk.left;
-    Decision { fates: walk.fates, after, shortfall: after.saturating_sub(cut.target) }
+    Decision {
+        fates: walk.fates,
+        after,
+        shortfall: after.saturating_sub(cut.target),
+    }
 }
 
 struct Walk<'a> {
@@ -204,7 +208,14 @@ impl<'a> Walk<'a> {
             *remaining = remaining.saturating_add(1);
         }
         let fates = vec![Fate::NotNeeded; groups.len()];
-        Self { state, groups, cut, fates, left: cut.before, runs }
+        Self {
+            state,
+            groups,
+            cut,
+            fates,
+            left: cut.before,
+            runs,
+        }
     }
 
     fn size(&self, g: usize) -> u64 {
@@ -232,7 +243,11 @@ impl<'a> Walk<'a> {
     /// Puts a group back where the target holds with it; says whether it did.
     fn gives_back(&mut self, g: usize) -> bool {
         let first = self.run_of(g).is_none_or(|remaining| *remaining == 0);
-        let size = if first || !self.cut.by_run { self.size(g) } else { 0 };
+        let size = if first || !self.cut.by_run {
+            self.size(g)
+        } else {
+            0
+        };
         let left = self.left.saturating_add(size);
         if left > self.cut.target {
             return false;
@@ -319,7 +334,9 @@ impl<'a> Walk<'a> {
             if openers.legal(at) {
                 return true;
             }
-            let Some(g) = openers.group(at) else { return false };
+            let Some(g) = openers.group(at) else {
+                return false;
+            };
             if self.fates.get(g) != Some(&Fate::NotNeeded) {
                 return false;
             }
@@ -359,13 +376,19 @@ impl<'a> Openers<'a> {
     }
 
     fn legal(&self, at: usize) -> bool {
-        self.at.get(at).copied().flatten().is_some_and(|(_, user)| user)
+        self.at
+            .get(at)
+            .copied()
+            .flatten()
+            .is_some_and(|(_, user)| user)
     }
 
     /// The first position from `from` on whose group remains.
     fn first_from(&self, from: usize, remains: impl Fn(usize) -> bool) -> Option<usize> {
         let rest = self.at.iter().enumerate().skip(from);
-        rest.filter_map(|(at, slot)| Some((at, (*slot)?.0))).find(|(_, g)| remains(*g)).map(|(at, _)| at)
+        rest.filter_map(|(at, slot)| Some((at, (*slot)?.0)))
+            .find(|(_, g)| remains(*g))
+            .map(|(at, _)| at)
     }
 
     fn first_of(&self, g: usize) -> Option<usize> {
