@@ -6,7 +6,7 @@ use crate::log::{
     Usage, payload,
 };
 use crate::strategy::Strategy;
-use crate::window::{BindError, Binding, MessageState, Projection};
+use crate::window::{BindError, Binding, Projection};
 use std::sync::Arc;
 
 use super::content::Content;
@@ -432,14 +432,18 @@ pub(super) fn append_parts(
     meta: &Meta,
     unbound: OnUnbound<'_>,
 ) -> Result<(Seq, Seq), Error> {
-    let mut parts = Vec::new();
+    let mut drafts: Vec<(Message, Binding)> = Vec::new();
     for part in split(message.clone()) {
-        parts.extend(split_by_presence(stage.state, part, stage.next_seq()));
+        let filed = u64::try_from(drafts.len()).unwrap_or(u64::MAX);
+        let seq = Seq(stage.next_seq().0.saturating_add(filed));
+        let (binding, errors) = stage.state.bind(&part, seq);
+        errors.into_iter().try_for_each(&mut *unbound)?;
+        drafts.extend(split_by_presence(stage.state, part, binding));
     }
-    let entries = u32::try_from(parts.len()).unwrap_or(u32::MAX);
+    let entries = u32::try_from(drafts.len()).unwrap_or(u32::MAX);
     let mut first: Option<Seq> = None;
     let mut last = stage.next_seq();
-    for part in parts {
+    for (part, binding) in drafts {
         let mut meta = meta.clone();
         meta.key = meta
             .key
@@ -450,38 +454,48 @@ pub(super) fn append_parts(
             same_source,
             ..options.clone()
         };
-        last = append_one(stage, work, &part, &options, meta, unbound)?;
+        last = append_bound(stage, work, &part, &binding, &options, meta)?;
         first.get_or_insert(last);
     }
     Ok((first.unwrap_or(last), last))
 }
 
-/// Results whose calls are in the window, and late ones whose calls are not, may not share a
-/// message: a message enters whole or not at all.
-fn split_by_presence(state: &Projection, message: Message, seq: Seq) -> Vec<Message> {
-    let (binding, _) = state.bind(&message, seq);
-    let present = |call: &Option<(Seq, u32)>| match call {
-        Some((to, _)) => state
-            .message(MessageId(*to))
-            .is_none_or(MessageState::visible),
-        None => true,
+/// Results whose calls are in the window, and late ones whose calls are away, may not share a
+/// message, nor may late ones of groups that left apart: a message enters and leaves whole. Which
+/// call each answers was decided on the whole message and stays.
+fn split_by_presence(
+    state: &Projection,
+    message: Message,
+    binding: Binding,
+) -> Vec<(Message, Binding)> {
+    let away = |call: &Option<(Seq, u32)>| {
+        let id = MessageId((*call)?.0);
+        state.message(id).filter(|m| !m.visible())?;
+        state.group_of(id).first().copied()
     };
-    let here: Vec<bool> = binding.iter().map(present).collect();
-    if here.iter().all(|h| *h) || here.iter().all(|h| !*h) {
-        return vec![message];
+    let mut places: Vec<Option<MessageId>> = Vec::new();
+    let homes: Vec<Option<MessageId>> = binding.iter().map(away).collect();
+    for home in &homes {
+        if !places.contains(home) {
+            places.push(*home);
+        }
     }
-    let pick = |wanted: bool| {
-        let parts = message
-            .parts
-            .iter()
-            .zip(&here)
-            .filter(|(_, h)| **h == wanted);
-        Message {
+    if places.len() < 2 {
+        return vec![(message, binding)];
+    }
+    let pick = |place: Option<MessageId>| {
+        let of_place = |home: &&Option<MessageId>| **home == place;
+        let parts = message.parts.iter().zip(&homes);
+        let parts = parts.filter(|(_, home)| of_place(home));
+        let answers = binding.iter().zip(&homes);
+        let answers = answers.filter(|(_, home)| of_place(home));
+        let part = Message {
             parts: parts.map(|(p, _)| p.clone()).collect(),
             ..message.clone()
-        }
+        };
+        (part, answers.map(|(a, _)| *a).collect())
     };
-    vec![pick(true), pick(false)]
+    places.into_iter().map(pick).collect()
 }
 
 /// What to do with result parts that cannot be bound.
@@ -493,20 +507,6 @@ fn refuse_unbound(error: BindError) -> Result<(), Error> {
         BindError::Duplicate { .. } => RequestReason::DuplicateResult,
     };
     Err(Refusal::new(reason, error.to_string()).into())
-}
-
-/// Files one message as one entry.
-pub(super) fn append_one(
-    stage: &mut Stage<'_>,
-    work: &Work<'_>,
-    message: &Message,
-    options: &Options,
-    meta: Meta,
-    unbound: OnUnbound<'_>,
-) -> Result<Seq, Error> {
-    let (binding, errors) = stage.state.bind(message, stage.next_seq());
-    errors.into_iter().try_for_each(unbound)?;
-    append_bound(stage, work, message, &binding, options, meta)
 }
 
 /// Files one message whose results answer the calls that `binding` says.
