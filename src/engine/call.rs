@@ -1,13 +1,13 @@
 //! Calling: strategies visit, then the call is filed, in one batch.
 
 use crate::log::{
-    Author, Body, Called, Hash, Iteration, Json, Message, MessageId, OpenCalls, Part, PartBody,
-    Provenance, RequestReason, Role, Seq, Shape, Trigger,
+    Author, Block, BlockBody, Body, By, Called, Door, Hash, Iteration, Json, Message, MessageId,
+    OpenCalls, Part, PartBody, Provenance, RequestReason, Role, Seq, Shape, Trigger,
 };
 use crate::strategy::{Outlook, visit};
 use crate::window::{CallInfo, MessageState, Window};
 
-use super::append::{Options, append_one, file_settings};
+use super::append::{Options, append_bound, file_settings};
 use super::content::LoadedWindow;
 use super::conversation::{Conversation, State, Work, counts};
 use super::error::Error;
@@ -143,46 +143,49 @@ impl Conversation {
     }
 }
 
-/// What a call's key wrote before: the call, and the visits and synthetic results filed with it.
+/// What a call's key wrote before: the call, with the visits and synthetic results filed with it.
 fn repeated_call(state: &State, options: &Options) -> Result<Option<Call>, Error> {
     let Some(key) = &options.key else {
         return Ok(None);
     };
-    let Some((id, _)) = state.projection.by_key(key) else {
+    let projection = &state.projection;
+    let Some((id, _)) = projection.by_key(key) else {
         return Ok(None);
     };
-    let sent = state.projection.sent();
-    let Ok(at) = sent.binary_search_by_key(&id, |s| s.fact.seq) else {
+    let Some(sent) = projection.call_filed_as(id) else {
         let detail = format!("the key '{key}' wrote {id}, which is no call");
         return Err(Error::refused(RequestReason::IdempotencyConflict, detail));
     };
-    let before = at
-        .checked_sub(1)
-        .and_then(|i| sent.get(i))
-        .map_or(Seq(0), |s| s.fact.seq);
-    let within = |seq: Seq| before < seq && seq < id;
-    let visits = state.projection.visits().iter().rev().map(|v| v.fact.seq);
-    let mut visits: Vec<Seq> = visits
-        .skip_while(|s| *s > id)
-        .take_while(|s| within(*s))
-        .collect();
-    visits.reverse();
-    let messages = state.projection.messages().iter();
-    let synthetic = messages.filter(|m| m.provenance == Provenance::Synthetic);
+    // They stand right before the call: synthetic results, then visits, in one batch.
+    let mut before = id;
+    let mut filed = |seqs: &mut dyn Iterator<Item = Seq>| {
+        let mut found = Vec::new();
+        for seq in seqs {
+            if seq.next() == before {
+                before = seq;
+                found.push(seq);
+            } else if seq < before {
+                break;
+            }
+        }
+        found.reverse();
+        found
+    };
+    let visits = filed(&mut projection.visits().iter().rev().map(|v| v.fact.seq));
+    let synthetic = projection.messages().iter().rev();
+    let synthetic = synthetic.filter(|m| m.author() == Author::Engine && m.id.seq() < id);
+    let closed = filed(&mut synthetic.map(|m| m.id.seq()));
     Ok(Some(Call {
         id,
-        iteration: sent.get(at).map(|s| s.fact.iteration).unwrap_or_default(),
-        window: state.projection.window_at(id),
+        iteration: sent.fact.iteration,
+        window: projection.window_at(id),
         visits,
-        closed: synthetic
-            .map(|m| m.id.seq())
-            .filter(|s| within(*s))
-            .collect(),
+        closed,
         repeated: true,
     }))
 }
 
-/// Closes open calls, lets every strategy visit, files the call. An idempotency key stands on the
+/// Closes open calls, lets every strategy visit, files the call. The request's key goes on the
 /// call itself: what is filed before it is the engine's.
 pub(super) fn file_call(
     stage: &mut Stage<'_>,
@@ -190,16 +193,13 @@ pub(super) fn file_call(
     draft: &Draft,
     meta: &Meta,
 ) -> Result<Call, Error> {
-    let engines = Meta {
-        by: crate::log::By {
-            door: crate::log::Door::Engine,
-            ..meta.by.clone()
-        },
+    let key = meta.key.clone();
+    let meta = Meta {
         key: None,
         ..meta.clone()
     };
-    let closed = close_open_calls(stage, work, draft, &engines)?;
-    let visits = file_visits(stage, work, draft, &engines)?;
+    let closed = close_open_calls(stage, work, draft, &meta)?;
+    let visits = file_visits(stage, work, draft, &meta)?;
     let called = Called {
         window: stage.state.digest(),
         messages: stage.state.window_len(),
@@ -212,8 +212,9 @@ pub(super) fn file_call(
     };
     let iteration = stage.iteration();
     let meta = Meta {
+        key,
         provenance: draft.provenance,
-        ..meta.clone()
+        ..meta
     };
     let id = stage.file(Body::Called(called), meta)?;
     let window = Window {
@@ -244,7 +245,12 @@ fn file_visits(
     for (position, strategy) in (0_u32..).zip(work.chain) {
         if let Outlook::Visit(body) = visit(stage.state, strategy.as_ref(), position, Trigger::Call)
         {
+            let by = By {
+                door: Door::Engine,
+                ..meta.by.clone()
+            };
             let meta = Meta {
+                by,
                 provenance: draft.provenance,
                 ..meta.clone()
             };
@@ -256,14 +262,14 @@ fn file_visits(
 
 /// Calls of the window that have neither a final nor an interim result, and that a client has to
 /// answer.
-fn unanswered(stage: &Stage<'_>) -> Vec<CallInfo> {
+fn unanswered(stage: &Stage<'_>) -> Vec<((Seq, u32), CallInfo)> {
     let visible = |seq| {
         let message = stage.state.message(MessageId(seq));
         message.is_some_and(MessageState::visible)
     };
     let open = stage.state.open_calls();
     open.filter(|((seq, _), c)| !c.native && !c.interim && visible(*seq))
-        .map(|(_, c)| c.clone())
+        .map(|(key, c)| (key, c.clone()))
         .collect()
 }
 
@@ -277,29 +283,26 @@ fn close_open_calls(
         OpenCalls::Keep => return Ok(Vec::new()),
         OpenCalls::Close | OpenCalls::Refuse => unanswered(stage),
     };
-    if open.is_empty() {
-        return Ok(Vec::new());
-    }
-    if draft.policy == OpenCalls::Refuse {
-        let names: Vec<String> = open.iter().map(|c| c.name.clone()).collect();
+    if draft.policy == OpenCalls::Refuse && !open.is_empty() {
+        let names: Vec<String> = open.iter().map(|(_, c)| c.name.clone()).collect();
         let detail = format!("{} without a result: {}", names.len(), names.join(", "));
         return Err(Error::refused(RequestReason::OpenCalls, detail));
     }
-    // Newest first: that is the order in which equal ids bind.
     open.iter()
-        .rev()
-        .map(|call| close(stage, work, call, meta))
+        .map(|(key, call)| close(stage, work, *key, call, meta))
         .collect()
 }
 
+/// Answers a call for the tool that did not, by its place: ids may repeat.
 fn close(
     stage: &mut Stage<'_>,
     work: &Work<'_>,
+    key: (Seq, u32),
     call: &CallInfo,
     meta: &Meta,
 ) -> Result<Seq, Error> {
-    let block = crate::log::Block {
-        body: crate::log::BlockBody::Text(INTERRUPTED.to_owned()),
+    let block = Block {
+        body: BlockBody::Text(INTERRUPTED.to_owned()),
         extra: Vec::new(),
     };
     let body = PartBody::Result {
@@ -316,16 +319,21 @@ fn close(
         extra: Vec::new(),
     };
     let message = Message::new(Role::Tool, Author::Engine, vec![part]);
+    let by = By {
+        door: Door::Engine,
+        ..meta.by.clone()
+    };
     let meta = Meta {
+        by,
         provenance: Provenance::Synthetic,
         ..meta.clone()
     };
-    append_one(
+    append_bound(
         stage,
         work,
         &message,
+        &vec![Some(key)],
         &Options::default(),
         meta,
-        &mut |_| Ok(()),
     )
 }

@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 
 use crate::log::{
     Appended, Author, Body, Called, Change, Configured, Entry, LeftReason, MessageId, PartKind,
-    PartSkeleton, Provenance, Ranges, Returned, Seq, Skeleton, StandIn, StandInKind, Visited,
+    PartSkeleton, Provenance, Ranges, Returned, Seq, Skeleton, StandIn, StandInKind, VisitOutcome,
+    Visited,
 };
 
 use super::state::{
@@ -339,6 +340,16 @@ impl Projection {
     fn visited(&mut self, entry: &Entry, fact: Fact, v: &Visited) {
         let strategy = self.strategy_index(&v.strategy);
         let ordinal = self.visits_of(strategy);
+        // A visit that could not measure asked nobody, so no refusal spans it.
+        if matches!(
+            v.outcome,
+            VisitOutcome::Unmeasurable | VisitOutcome::StaleMeasurement
+        ) {
+            let standing = self.standing.get(strategy).cloned().unwrap_or_default();
+            standing
+                .into_iter()
+                .for_each(|index| self.close_refusal(strategy, index, ordinal));
+        }
         // What left or was released stood until the visit before this one.
         for index in self.standing_in(strategy, &v.released) {
             self.close_refusal(strategy, index, ordinal);

@@ -374,6 +374,13 @@ impl Projection {
             .get(usize::try_from(iteration.0.checked_sub(1)?).ok()?)
     }
 
+    /// The model call that this entry filed.
+    #[must_use]
+    pub fn call_filed_as(&self, seq: Seq) -> Option<&Sent> {
+        let at = self.sent.binary_search_by_key(&seq, |s| s.fact.seq).ok()?;
+        self.sent.get(at)
+    }
+
     /// The specs of all strategies that ever visited.
     #[must_use]
     pub fn strategies(&self) -> &[String] {
@@ -397,6 +404,14 @@ impl Projection {
     #[must_use]
     pub fn visits_of(&self, strategy: usize) -> usize {
         self.visits_of.get(strategy).map_or(0, Vec::len)
+    }
+
+    /// How many of a strategy's visits had been filed after entry `n`.
+    #[must_use]
+    pub fn visits_until(&self, strategy: usize, n: Seq) -> usize {
+        let seq = |at: usize| self.visits.get(at).map_or(Seq(u64::MAX), |v| v.fact.seq);
+        let visits = self.visits_of.get(strategy);
+        visits.map_or(0, |v| v.partition_point(|at| seq(*at) <= n))
     }
 
     /// The configured chain of strategies.

@@ -51,7 +51,10 @@ fn whole_in_a_copy(directory: &Directory) -> Result<bool, StoreError> {
     let whole = match Engine::open(&copy) {
         Ok(engine) => {
             let written = tally::verify(&engine, directory.synced()?).is_ok();
-            written && engine.value(&[keys::MADE]).is_ok_and(|found| found.is_some())
+            written
+                && engine
+                    .value(&[keys::MADE])
+                    .is_ok_and(|found| found.is_some())
         }
         Err(_) => false,
     };
