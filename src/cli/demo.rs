@@ -15,15 +15,17 @@ const NAME: &str = "demo/support-4411";
 pub fn run(cx: &mut Context) -> Result<u8, Failure> {
     let store = stores::created(cx)?;
     let chat = store.conversation(NAME)?;
-    if chat.with_projection(|p| p.messages().is_empty())? {
-        write(chat.with_strategy(SlidingWindow::new(4))?)?;
+    let is_new = chat.with_projection(|p| p.messages().is_empty())?;
+    if is_new {
+        write(&chat.clone().with_strategy(SlidingWindow::new(4))?)?;
     }
-    drop(store);
+    // The store has one user at a time, and showing the status is the next one.
+    drop((chat, store));
     cx.conversation = Some(NAME.to_owned());
     status::run(cx, &args::Status::default())
 }
 
-fn write(chat: Conversation) -> Result<(), Error> {
+fn write(chat: &Conversation) -> Result<(), Error> {
     chat.append(Message::system("You are a support agent."))?;
     chat.append(Message::person("Where is order 4411?"))?;
     for step in [

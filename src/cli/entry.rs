@@ -8,6 +8,9 @@ use ctxlog::log::{
 
 use super::human::{self, Look, number};
 
+/// Narrower terminals do without the hashes.
+const HASH_WIDTH_MIN: usize = 60;
+
 /// What an entry is about, for people.
 pub struct Told {
     /// The kind or outcome, with its sign.
@@ -211,30 +214,25 @@ pub fn words(chat: &Conversation, entry: &Entry) -> Option<String> {
 pub fn line(look: Look, chat: &Conversation, sealed: &Sealed) -> String {
     let entry = &sealed.entry;
     let told = tell(entry);
-    let head = [
-        format!("{:<7}", entry.seq.to_string()),
-        sealed.hash.short(),
-        format!("{:<6}", entry.iteration.to_string()),
-        format!("{:<13}", told.word),
-    ];
-    let used = human::columns_of(&head.join("  ")).saturating_add(2);
+    let mut head = vec![format!("{:<7}", entry.seq.to_string())];
+    if look.width >= HASH_WIDTH_MIN {
+        head.push(sealed.hash.short());
+    }
+    head.push(format!("{:<6}", entry.iteration.to_string()));
+    head.push(format!("{:<13}", told.word));
+    let head = head.join("  ");
+    let used = human::columns_of(&head).saturating_add(2);
     let mut what = told.what;
     if let Some(words) = words(chat, entry) {
         what = format!("{what}  \"{}\"", human::escape(words.trim()));
     }
-    let [seq, hash, iteration, word] = head;
-    let word = match word.chars().next() {
-        Some('-' | '~' | '=') => look.bad(&word),
-        Some('!') => look.loud(&word),
-        Some('+' | '^') => look.good(&word),
-        _ => word,
+    let head = match told.word.chars().next() {
+        Some('-' | '~' | '=') => look.bad(&head),
+        Some('!') => look.loud(&head),
+        Some('+' | '^') => look.good(&head),
+        _ => head,
     };
-    let text = look.preview(&what, used);
-    format!(
-        "{}  {}  {iteration}  {word}  {text}",
-        look.bold(&seq),
-        look.dim(&hash)
-    )
-    .trim_end()
-    .to_owned()
+    format!("{head}  {}", look.preview(&what, used))
+        .trim_end()
+        .to_owned()
 }

@@ -417,6 +417,11 @@ fn split(message: Message) -> Vec<Message> {
         return vec![message];
     }
     let (results, words) = message.parts.iter().cloned().partition(is_result);
+    // As a reader parts them: both have the source's format, the first its text.
+    let source = message.source.as_ref().map(|s| crate::log::Source {
+        format: s.format.clone(),
+        ..crate::log::Source::default()
+    });
     let results = Message {
         role: crate::log::Role::Tool,
         author: crate::log::Author::Tool,
@@ -427,7 +432,7 @@ fn split(message: Message) -> Vec<Message> {
         results,
         Message {
             parts: words,
-            source: None,
+            source,
             ..message
         },
     ]

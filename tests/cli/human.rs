@@ -122,7 +122,7 @@ fn why_reads_as_a_story() {
         ("  says", "find"),
         ("  entered  it:2  s:5", ""),
         ("  left     it:4", "evict, beyond-keep after 2 calls"),
-        ("  measured 5 groups by count, limit 2", "4 groups left"),
+        ("  measured 4 groups by count, limit 2", "3 groups left"),
         ("  seen by  2 model calls, it:2 to it:3", ""),
         ("  missed by 1 model call", ""),
         ("  refused", "inside-keep-window"),

@@ -78,18 +78,14 @@ fn a_window_as_a_body_is_the_body_alone() {
 #[test]
 fn repairs_are_told_on_stderr_and_as_is_makes_none() {
     let place = Place::new();
-    // Anthropic wants a user message first.
+    // A call that nobody answered: both providers refuse it.
     place
-        .run(&[
-            "append",
-            "-c",
-            "a",
-            "--role",
-            "assistant",
-            "--text",
-            "Hello.",
-        ])
+        .run(&["append", "-c", "a", "--text", "Where is it?"])
         .done();
+    place
+        .feed(&["append"], &super::support::calling("find"))
+        .done();
+    place.run(&["append", "--text", "Never mind."]).done();
     let repaired = place.run(&["window", "--format", "anthropic"]).done();
     assert!(repaired.err.starts_with("repair "), "{}", repaired.err);
     let json = place
@@ -109,14 +105,14 @@ fn repairs_are_told_on_stderr_and_as_is_makes_none() {
     let linted: Linted = linted.json();
     assert!(!linted.ok && linted.provider == "anthropic");
     assert!(
-        linted.problems.iter().any(|p| p.seq == Some(1)),
+        linted.problems.iter().any(|p| p.seq == Some(2)),
         "the message is named"
     );
     let fine: Linted = place
-        .run(&["lint", "--provider", "openai-chat", "--json"])
+        .run(&["lint", "--provider", "openai-chat", "--json", "s:1"])
         .done()
         .json();
-    assert!(fine.ok);
+    assert!(fine.ok && fine.problems.is_empty());
 }
 
 #[test]

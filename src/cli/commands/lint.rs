@@ -21,7 +21,7 @@ pub fn run(cx: &mut Context, args: &args::Lint) -> Result<u8, Failure> {
             .map_or_else(String::new, |s| format!("m{}", s.0));
         let rule = cx.look.bold(&format!("{:<4}", problem.rule));
         let message = human::escape(&problem.message);
-        cx.out.line(&format!("{rule} {place:<6} {message}"))?;
+        cx.text(&format!("{rule} {place:<6} {message}"), 12)?;
     }
     let verdict = match (linted.ok, linted.problems.is_empty()) {
         (true, true) => cx.look.good("ok: no rule is broken"),
@@ -30,6 +30,6 @@ pub fn run(cx: &mut Context, args: &args::Lint) -> Result<u8, Failure> {
             .look
             .bad("the provider would refuse this window as it is"),
     };
-    cx.out.line(&format!("{}: {verdict}", linted.provider))?;
+    cx.text(&format!("{}: {verdict}", linted.provider), 12)?;
     Ok(code)
 }

@@ -59,7 +59,7 @@ pub fn run(cx: &mut Context, args: &args::Restore) -> Result<u8, Failure> {
         done.seq,
         super::status::choice(cx, &chat)
     ));
-    cx.out.line(&format!("{}  {what}", done.seq))?;
-    cx.out.line(&format!("undo with {undo}"))?;
+    cx.text(&format!("{}  {what}", done.seq), 2)?;
+    cx.text(&format!("undo with {undo}"), 2)?;
     Ok(0)
 }

@@ -113,12 +113,15 @@ fn heading(cx: &mut Context, shown: &ShownWindow) -> Result<(), Failure> {
         human::escape(&size.tokens.method),
     );
     let head = cx.look.bold(&format!("window after {}", shown.at.seq));
-    cx.out.line(&format!(
-        "{head}   {}   {}   {}   {tokens} tok by {method}",
-        shown.at.iteration,
-        human::things(size.messages, "message"),
-        human::things(size.groups, "group"),
-    ))
+    cx.text(
+        &format!(
+            "{head}   {}   {}   {}   {tokens} tok by {method}",
+            shown.at.iteration,
+            human::things(size.messages, "message"),
+            human::things(size.groups, "group"),
+        ),
+        2,
+    )
 }
 
 fn about(message: &ShownMessage) -> String {
@@ -187,5 +190,5 @@ fn digest(cx: &mut Context, shown: &ShownWindow) -> Result<(), Failure> {
         Some(_) => cx.look.good("  equals the digest that the call recorded"),
         None => String::new(),
     };
-    cx.out.line(&format!("digest {}{equal}", shown.digest))
+    cx.text(&format!("digest {}{equal}", shown.digest), 2)
 }
