@@ -12,16 +12,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::formats::{Link, Step, Transcript, json};
 use crate::log::{
-    Block, BlockBody, Body, By, Change, Configured, Door, EditAction, Edited, Fields, Head, Json,
-    Key, Left, LeftReason, Message, MessageId, Micros, Noted, OpenCalls, PartBody, Provenance,
-    RequestReason, Seq, Settings, StandIn, StandInKind, payload,
+    Block, BlockBody, Body, By, Change, Door, EditAction, Edited, Fields, Head, Json, Key, Left,
+    LeftReason, Message, MessageId, Micros, Noted, OpenCalls, PartBody, Provenance, RequestReason,
+    Seq, StandIn, StandInKind, payload,
 };
 use crate::strategy::Strategy;
 use crate::window::{BindError, MessageState};
 use std::sync::Arc;
 
 use self::compare::was_simulated;
-use super::append::{self, Options, file_returned, overhead, returned_words, store_content};
+use super::append::{self, Options, file_returned, file_settings, returned_words, store_content};
 use super::call::{Draft, file_call};
 use super::conversation::{Conversation, Store, Work};
 use super::error::{Error, Refusal};
@@ -278,9 +278,7 @@ impl<'a> Import<'a> {
                     provenance: self.provenance(),
                 };
                 let meta = self.meta(n, *at, self.provenance());
-                // The key stands on the call itself: what is filed before it is the engine's.
-                let key = meta.key.clone();
-                file_call(stage, work, &draft, &Meta { key: None, ..meta }, key)?.id
+                file_call(stage, work, &draft, &meta)?.id
             }
             Step::Returned {
                 usage,
@@ -336,18 +334,7 @@ impl<'a> Import<'a> {
         meta: Meta,
     ) -> Result<Seq, Error> {
         let text = json::write_object(settings);
-        let content = stage.content(payload::encode_text(&text.0))?;
-        let settings = Settings {
-            model: model.map(str::to_owned),
-            format: self.transcript.format.to_owned(),
-            content,
-            overhead: overhead(&text),
-        };
-        let body = Configured {
-            settings: Some(settings),
-            ..Configured::default()
-        };
-        stage.file(Body::Configured(body), meta)
+        file_settings(stage, self.transcript.format, model, &text, meta)
     }
 
     fn message(

@@ -1,14 +1,10 @@
 //! Importing again: whether what the source says now is what the log holds.
 
 use super::{Import, cleared_words, compacted_words, key, object, returned_words, rewound_words};
-use crate::engine::content::Content;
 use crate::engine::conversation::{Conversation, State};
 use crate::engine::error::{Error, Refusal};
 use crate::formats::{Step, json};
-use crate::log::{
-    Body, Configured, Edited, Fields, Json, Message, MessageId, Part, RequestReason, Seq, Usage,
-    payload,
-};
+use crate::log::{Body, Configured, Edited, Fields, Json, RequestReason, Seq, Usage, payload};
 
 /// Whether an earlier import of this log went through strategies; `None` where there was none.
 /// Strategies that were set by hand after an import do not count.
@@ -43,13 +39,13 @@ impl Import<'_> {
             Step::Message { message, .. } => {
                 self.messages.push(first);
                 self.steps.push(n);
-                self.same_message(state, message, first, entries)?
+                self.chat.holds(state, message, first, entries)?
             }
             Step::Compacted { summary, rest, .. } if self.simulated => {
                 self.same_text(first, 0, Some(compacted_words(summary, rest)))?
             }
             Step::Compacted { summary, rest, .. } => {
-                self.same_content(state, summary, first)?
+                self.chat.holds(state, summary, first, 1)?
                     && self.same_edit(first, object(rest), true)?
             }
             Step::Cleared { calls, marker, .. } => {
@@ -82,40 +78,6 @@ impl Import<'_> {
             self.chat.name()
         );
         Err(Refusal::new(RequestReason::SourceDiverged, detail).into())
-    }
-
-    fn same_message(
-        &self,
-        state: &State,
-        message: &Message,
-        first: Seq,
-        entries: u32,
-    ) -> Result<bool, Error> {
-        let mut stored = Vec::new();
-        for n in 0..u64::from(entries) {
-            let seq = Seq(first.0.saturating_add(n));
-            if state.projection.message(MessageId(seq)).is_none() {
-                return Ok(false);
-            }
-            match self.chat.content_with(seq, 0, &state.secret)? {
-                Content::Message(m) => stored.push(*m),
-                Content::Redacted => return Ok(true), // cannot be compared any more
-            }
-        }
-        Ok(match stored.as_slice() {
-            [one] => one == message,
-            many => same_parts(many, message),
-        })
-    }
-
-    fn same_content(&self, state: &State, message: &Message, seq: Seq) -> Result<bool, Error> {
-        if self.chat.entry(seq)?.body.commitments().is_empty() {
-            return Ok(false);
-        }
-        Ok(match self.chat.content_with(seq, 0, &state.secret)? {
-            Content::Message(stored) => *stored == *message,
-            Content::Redacted => true,
-        })
     }
 
     fn same_return(
@@ -160,10 +122,4 @@ impl Import<'_> {
             (None, Some(_)) => !self.chat.entry(seq)?.body.commitments().is_empty(),
         })
     }
-}
-
-/// Whether the parts of split messages are those of the whole, in any order between the splits.
-fn same_parts(split: &[Message], whole: &Message) -> bool {
-    let parts: Vec<&Part> = split.iter().flat_map(|m| &m.parts).collect();
-    parts.len() == whole.parts.len() && whole.parts.iter().all(|p| parts.contains(&p))
 }
