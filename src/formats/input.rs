@@ -245,6 +245,7 @@ impl<R: BufRead> Pieces<R> {
 
     fn scan(&mut self, scan: &mut Scan) -> io::Result<End> {
         loop {
+            self.words(scan)?;
             let Some(byte) = self.peek()? else {
                 return Ok(End::File);
             };
@@ -262,6 +263,20 @@ impl<R: BufRead> Pieces<R> {
         }
     }
 
+    /// Takes the inside of a string at once, as far as it is at hand.
+    fn words(&mut self, scan: &mut Scan) -> io::Result<()> {
+        if !scan.in_string || scan.escaped || !self.again.is_empty() {
+            return Ok(());
+        }
+        let seen = self.input.fill_buf()?;
+        let end = seen.iter().position(|b| b"\"\\\n".contains(b));
+        let words = seen.get(..end.unwrap_or(seen.len())).unwrap_or_default();
+        scan.keep(words, self.limit);
+        let taken = words.len();
+        self.input.consume(taken);
+        Ok(())
+    }
+
     /// Takes the rest of the line of a broken value, unless an earlier line is resumed at; says
     /// whether the file ended within it.
     fn finish_line(&mut self, scan: &mut Scan) -> io::Result<bool> {
@@ -271,7 +286,7 @@ impl<R: BufRead> Pieces<R> {
                 Some(b'\n') => break,
                 Some(byte) => {
                     self.skip();
-                    scan.keep(byte, self.limit);
+                    scan.keep(&[byte], self.limit);
                 }
             }
         }
@@ -364,7 +379,7 @@ impl<R: BufRead> Pieces<R> {
             } else if byte == b'"' {
                 scan.in_string = !scan.in_string;
             }
-            scan.keep(byte, self.limit);
+            scan.keep(&[byte], self.limit);
         }
         while scan.bytes.last().is_some_and(u8::is_ascii_whitespace) {
             scan.bytes.pop();
@@ -404,7 +419,7 @@ impl Scan {
             self.resume = Some(self.bytes.len());
         }
         self.at_line_start = byte == b'\n';
-        self.keep(byte, limit);
+        self.keep(&[byte], limit);
         match byte {
             _ if self.escaped => self.escaped = false,
             b'\\' if self.in_string => self.escaped = true,
@@ -443,10 +458,13 @@ impl Scan {
         self.open.is_empty() && self.deeper == 0 && !self.in_string
     }
 
-    fn keep(&mut self, byte: u8, limit: usize) {
-        self.size = self.size.saturating_add(1);
+    /// Takes bytes; of a record beyond the limit only their number.
+    fn keep(&mut self, bytes: &[u8], limit: usize) {
+        self.size = self.size.saturating_add(bytes.len());
         if self.size <= limit {
-            self.bytes.push(byte);
+            self.bytes.extend_from_slice(bytes);
+        } else {
+            self.bytes = Vec::new();
         }
     }
 }

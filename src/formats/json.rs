@@ -87,7 +87,7 @@ pub fn string(json: &Json) -> Option<String> {
 }
 
 /// The same JSON text with U+FFFD in place of every half of a surrogate pair.
-fn mend_surrogates(text: &str) -> String {
+pub(super) fn mend_surrogates(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, escape)) = rest.split_once('\\') {
