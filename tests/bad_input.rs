@@ -52,41 +52,47 @@ fn warnings(imported: &[Imported]) -> Vec<String> {
 
 /// Everything a transcript says, as one text.
 fn everything(transcripts: &[Transcript]) -> String {
-    let mut out = String::new();
-    for step in transcripts.iter().flat_map(|t| &t.steps) {
-        match step {
-            Step::Message { message, .. }
-            | Step::Compacted {
-                summary: message, ..
-            } => {
-                let source = message.source.as_ref();
-                let verbatim = source
-                    .and_then(|s| s.verbatim.clone())
-                    .unwrap_or(Json(String::new()));
-                let given = given(&[message]).unwrap_or(Json(String::new()));
-                out += &format!("{} {} {message:?}", verbatim.0, given.0);
-            }
-            Step::Configured { settings, .. } => {
-                settings
-                    .iter()
-                    .for_each(|(name, value)| out += &format!("{name} {}", value.0));
-            }
-            Step::Returned { failure, rest, .. } => {
-                out += &format!("{failure:?}");
-                rest.iter()
-                    .for_each(|(name, value)| out += &format!("{name} {}", value.0));
-            }
-            Step::Noted {
-                content: Some(content),
-                ..
-            } => {
-                let text = serde_json::from_str::<String>(&content.0);
-                out += &text.unwrap_or_else(|_| content.0.clone());
-            }
-            _ => {}
+    let steps = transcripts.iter().flat_map(|t| &t.steps);
+    steps.map(said).collect::<Vec<_>>().join(" ")
+}
+
+fn said(step: &Step) -> String {
+    match step {
+        Step::Message { message, .. }
+        | Step::Compacted {
+            summary: message, ..
+        } => {
+            let verbatim = message.source.as_ref().and_then(|s| s.verbatim.as_ref());
+            let given = given(&[message]);
+            [
+                format!("{message:?}"),
+                texts(verbatim),
+                texts(given.as_ref()),
+            ]
+            .join(" ")
         }
+        Step::Configured { settings, .. } => fields(settings),
+        Step::Returned { failure, rest, .. } => format!("{failure:?} {}", fields(rest)),
+        Step::Noted {
+            content: Some(content),
+            ..
+        } => {
+            let text = serde_json::from_str::<String>(&content.0);
+            text.unwrap_or_else(|_| content.0.clone())
+        }
+        _ => String::new(),
     }
-    out
+}
+
+fn texts(json: Option<&Json>) -> String {
+    json.map(|json| json.0.clone()).unwrap_or_default()
+}
+
+fn fields(fields: &[(String, Json)]) -> String {
+    let fields = fields
+        .iter()
+        .map(|(name, value)| format!("{name} {}", value.0));
+    fields.collect::<Vec<_>>().join(" ")
 }
 
 fn nested(depth: usize) -> String {
@@ -140,9 +146,10 @@ fn what_is_no_transcript_is_told_and_kept() {
             let (_, imported) = imported(read);
             assert!(!warnings(&imported).is_empty(), "reader {n}: {shown}");
             // A file that is one array holds its elements.
-            let kept = match n < 2 && text.starts_with(b"[") {
-                true => &kept[1..kept.len() - 1],
-                false => &kept,
+            let kept = if n < 2 && text.starts_with(b"[") {
+                &kept[1..kept.len() - 1]
+            } else {
+                &kept
             };
             assert!(everything(read).contains(kept), "reader {n}: {shown}");
         }

@@ -55,6 +55,6 @@ fn a_line_far_beyond_the_limit_costs_no_more_memory_than_the_limit() {
     }
     // A growing buffer is at most twice as large, and moves once at its largest.
     if let Some(peak) = peak() {
-        assert!(peak < 3 * 64 << 20, "{peak} bytes");
+        assert!(peak < (3 * 64) << 20, "{peak} bytes");
     }
 }

@@ -280,79 +280,86 @@ fn every_kind() -> Transcript {
     }
 }
 
-/// The transcript with one step changed, in every way a step can change.
-fn changed() -> Vec<(&'static str, Transcript)> {
-    let mut out: Vec<(&'static str, Transcript)> = Vec::new();
-    let mut change = |what: &'static str, at: usize, change: &dyn Fn(&mut Step)| {
-        let mut transcript = every_kind();
-        change(&mut transcript.steps[at]);
-        assert_ne!(transcript, every_kind(), "{what}");
-        out.push((what, transcript));
-    };
-    let other = || Some("other".to_owned());
-    change("settings", 0, &|s| {
+/// What changes, the number of the step, how.
+type Difference = (&'static str, usize, fn(&mut Step));
+
+/// What can change in a step beside its kind, by the number of the step.
+const CHANGES: &[Difference] = &[
+    ("settings", 0, |s| {
         if let Step::Configured { settings, .. } = s {
             settings.push(("temperature".into(), Json("1".into())));
         }
-    });
-    change("message", 2, &|s| {
+    }),
+    ("message", 2, |s| {
         if let Step::Message { message, .. } = s {
             *message = Message::person("A");
         }
-    });
-    change("called model", 3, &|s| {
+    }),
+    ("called model", 3, |s| {
         if let Step::Called { model, .. } = s {
-            *model = other();
+            *model = Some("other".into());
         }
-    });
-    change("usage", 5, &|s| {
+    }),
+    ("usage", 5, |s| {
         if let Step::Returned { usage, .. } = s {
             *usage = None;
         }
-    });
-    change("failure", 5, &|s| {
+    }),
+    ("failure", 5, |s| {
         if let Step::Returned { failure, .. } = s {
-            *failure = other();
+            *failure = Some("other".into());
         }
-    });
-    change("rest of the answer", 5, &|s| {
+    }),
+    ("rest of the answer", 5, |s| {
         if let Step::Returned { rest, .. } = s {
             rest.clear();
         }
-    });
-    change("cleared calls", 7, &|s| {
+    }),
+    ("cleared calls", 7, |s| {
         if let Step::Cleared { calls, .. } = s {
             calls.clear();
         }
-    });
-    change("marker", 7, &|s| {
+    }),
+    ("marker", 7, |s| {
         if let Step::Cleared { marker, .. } = s {
             *marker = "[other]".into();
         }
-    });
-    change("rewound", 9, &|s| {
+    }),
+    ("rewound", 9, |s| {
         if let Step::Rewound { gone, .. } = s {
             gone.push(1);
         }
-    });
-    change("summary", 11, &|s| {
+    }),
+    ("summary", 11, |s| {
         if let Step::Compacted { summary, .. } = s {
             *summary = Message::person("other");
         }
-    });
-    change("rest of the compaction", 11, &|s| {
+    }),
+    ("rest of the compaction", 11, |s| {
         if let Step::Compacted { rest, .. } = s {
             rest.clear();
         }
-    });
-    change("note", 12, &|s| {
+    }),
+    ("note", 12, |s| {
         if let Step::Noted { content, .. } = s {
             *content = Some(Json("1".into()));
         }
-    });
-    for at in 0..every_kind().steps.len() - 1 {
-        let next = every_kind().steps[at + 1].clone();
-        change("the kind of a step", at, &|s| *s = next.clone());
+    }),
+];
+
+/// The transcript with one step changed, in every way a step can change.
+fn changed() -> Vec<(&'static str, Transcript)> {
+    let mut out = Vec::new();
+    for (what, at, change) in CHANGES {
+        let mut transcript = every_kind();
+        change(&mut transcript.steps[*at]);
+        assert_ne!(transcript, every_kind(), "{what}");
+        out.push((*what, transcript));
+    }
+    for at in 1..every_kind().steps.len() {
+        let mut transcript = every_kind();
+        transcript.steps[at - 1] = transcript.steps[at].clone();
+        out.push(("the kind of a step", transcript));
     }
     out
 }
@@ -361,9 +368,10 @@ fn changed() -> Vec<(&'static str, Transcript)> {
 fn a_step_that_changed_in_the_source_is_told() {
     for chain in [false, true] {
         let chain = || -> Vec<Arc<dyn Strategy>> {
-            match chain {
-                true => vec![Arc::new(SlidingWindow::new(8))],
-                false => Vec::new(),
+            if chain {
+                vec![Arc::new(SlidingWindow::new(8))]
+            } else {
+                Vec::new()
             }
         };
         let store = Store::in_memory();

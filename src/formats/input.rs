@@ -44,6 +44,10 @@ pub struct Damage {
 
 /// The pieces of a file, in order. Ends after the first failure to read.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what the file has shown so far"
+)]
 pub struct Pieces<R> {
     input: R,
     name: String,

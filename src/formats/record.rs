@@ -119,9 +119,10 @@ impl Story {
 
     pub(crate) fn damaged(&mut self, place: &str, damage: Damage) {
         let text = damage.text.as_deref().filter(|text| !text.is_empty());
-        let what = match damage.unfinished {
-            true => super::UNFINISHED.to_owned(),
-            false => damage.reason,
+        let what = if damage.unfinished {
+            super::UNFINISHED.to_owned()
+        } else {
+            damage.reason
         };
         self.at(place);
         self.noted(what, text.map(json::quoted), true);

@@ -70,7 +70,10 @@ pub fn with(mut line: Value, name: &str, value: Value) -> Value {
 }
 
 pub fn file(lines: &[Value]) -> String {
-    lines.iter().map(|line| format!("{line}\n")).collect()
+    lines
+        .iter()
+        .flat_map(|line| [line.to_string(), "\n".to_owned()])
+        .collect()
 }
 
 fn read_lines(lines: &[Value]) -> Vec<Transcript> {
@@ -229,7 +232,7 @@ fn authors_are_told_by_marks_and_never_by_text() {
 fn a_summary_stands_for_all_before_it_and_carries_the_boundarys_metadata() {
     let boundary = json!({"type": "system", "subtype": "compact_boundary", "uuid": "k",
         "parentUuid": null, "logicalParentUuid": "a", "sessionId": "s", "isSidechain": false,
-        "compactMetadata": {"trigger": "auto", "preTokens": 155885}});
+        "compactMetadata": {"trigger": "auto", "preTokens": 155_885}});
     let summary = with(user("z", "k", "so far"), "isCompactSummary", json!(true));
     let lines = [
         user("u", "", "go"),

@@ -118,7 +118,7 @@ fn tidy(drafts: &[Draft]) -> (Vec<Value>, String) {
         let id = &newest["message"]["id"];
         let is_block = id.is_string() && lines.iter().any(|line| line["message"]["id"] == *id);
         if newest["message"].is_object() && !is_result && !is_block {
-            leaf = text(&newest, "uuid").to_owned();
+            text(&newest, "uuid").clone_into(&mut leaf);
         }
         lines.extend(added);
     }
@@ -194,7 +194,7 @@ proptest! {
         let lines = wild(&drafts, &marks);
         let whole = transcripts(&(lines.join("\n") + "\n"));
         for end in 0..=lines.len() {
-            let part: String = lines[..end].iter().map(|line| format!("{line}\n")).collect();
+            let part: String = lines[..end].iter().flat_map(|line| [line, "\n"]).collect();
             prop_assert!(begins_with(&whole, &transcripts(&part)), "{part}");
         }
     }
