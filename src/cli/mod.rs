@@ -6,6 +6,8 @@ mod demo;
 mod entry;
 mod errors;
 mod human;
+mod naming;
+mod notes;
 mod output;
 mod progress;
 mod reading;
