@@ -76,6 +76,8 @@ struct Visit {
     method: String,
     left: usize,
     refused: Vec<Refused>,
+    /// The visit whose other refusals still hold.
+    unchanged_since: Option<Seq>,
 }
 
 /// Messages that may not leave for one reason.
@@ -317,6 +319,7 @@ fn visit(p: &Projection, seq: Seq, iteration: Iteration, visited: Visited) -> Vi
             .map(|l| p.ids_in(&l.messages).len())
             .fold(0, usize::saturating_add),
         refused: refused.collect(),
+        unchanged_since: visited.unchanged_since,
         method: visited.before.method,
     }
 }
@@ -356,11 +359,12 @@ fn next(cx: &Context, store: &Store, tale: &Tale) -> Result<Vec<Vec<String>>, Fa
     if store.list()?.len() > 1 {
         name = vec!["-c".to_owned(), tale.conversation.clone()];
     }
-    let whole = |words: Vec<&str>| {
+    let whole = commands.map(|words| {
         let words = words.into_iter().map(str::to_owned);
-        common.iter().cloned().chain(words).chain(name.clone())
-    };
-    Ok(commands.into_iter().map(|c| whole(c).collect()).collect())
+        let argv = common.iter().cloned().chain(words);
+        argv.chain(name.iter().cloned()).collect()
+    });
+    Ok(whole.into())
 }
 
 /// What this program was started as, where that is a path; else its name.

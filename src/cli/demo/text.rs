@@ -34,10 +34,8 @@ fn head(tale: &Tale, look: Look) -> Vec<String> {
     };
     vec![
         format!("{name}: a shop's support agent answers one customer"),
-        format!(
-            "Its transcript was replayed, call by call, through {}. {wrote}",
-            tale.strategy
-        ),
+        format!("replayed call by call through {}", tale.strategy),
+        wrote,
     ]
 }
 
@@ -57,12 +55,16 @@ fn status(tale: &Tale, look: Look) -> Vec<String> {
     let mut out = section("The window now", look);
     let limit = s.limit.map_or_else(String::new, |l| format!(" of {}", number(l)));
     out.push(format!(
-        "  {}{limit} tokens ({}) after {}; {} in the window, {} gone, none lost",
+        "  {}{limit} tokens ({}) in {}",
         number(s.tokens),
         s.method,
-        things(s.iteration.0, "model call"),
         things(s.messages, "message"),
-        number(s.gone),
+    ));
+    out.push(format!(
+        "  after {}: {} gone from the window, all {} in the log",
+        things(s.iteration.0, "model call"),
+        things(s.gone, "message"),
+        number(s.logged),
     ));
     let room = look.width.saturating_sub(28);
     out.push(format!("  messages a call  {}", look.sparkline(&s.growth, room)));
@@ -78,10 +80,14 @@ fn refusals(tale: &Tale, look: Look) -> Vec<String> {
             .iter()
             .map(|r| {
                 let reason = format!("    {}", look.loud(r.reason.name()));
-                vec![reason, ids(&r.messages), look.dim(r.sentence)]
+                vec![reason, ids(&r.messages), r.sentence.to_owned()]
             })
             .collect();
         out.extend(table(&rows, &[]));
+        if let Some(since) = visit.unchanged_since {
+            let text = format!("    other refusals unchanged since {since}");
+            out.push(look.dim(&text));
+        }
     }
     out
 }
@@ -134,6 +140,7 @@ fn facts(why: &Why) -> Vec<(&'static str, String)> {
         facts.push(("entered", format!("{} {}, seen by {calls}", e.iteration, e.seq)));
         if let Some(left) = &stay.left {
             facts.push(("left", departure(left)));
+            facts.push(("", left.reason.sentence().to_owned()));
         }
     }
     for r in &why.refusals {
@@ -148,7 +155,8 @@ fn facts(why: &Why) -> Vec<(&'static str, String)> {
 
 fn departure(left: &StayEnd) -> String {
     let (it, seq) = (left.by.iteration, left.by.seq);
-    format!("{it} {seq}, {}: {}", left.reason, left.reason.sentence())
+    let strategy = left.strategy.as_deref().unwrap_or("an edit");
+    format!("{it} {seq}, {}, by {strategy}", left.reason)
 }
 
 fn change(change: &Change, look: Look) -> Vec<String> {
