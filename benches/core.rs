@@ -36,7 +36,9 @@ fn synced_append(c: &mut Criterion) {
     group.throughput(Throughput::Elements(1));
 
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let chat = store_in(&dir, Level::Synced).conversation("bench").expect("a conversation");
+    let chat = store_in(&dir, Level::Synced)
+        .conversation("bench")
+        .expect("a conversation");
     let mut n = 0;
     group.bench_function("ctxlog", |b| {
         b.iter(|| {
@@ -58,7 +60,8 @@ fn synced_append(c: &mut Criterion) {
     group.bench_function("bare sled, flush and fdatasync", |b| {
         b.iter(|| {
             n += 1;
-            db.insert(n.to_be_bytes(), words(n).into_bytes()).expect("an insert");
+            db.insert(n.to_be_bytes(), words(n).into_bytes())
+                .expect("an insert");
             db.flush().expect("a flush");
             file.sync_data().expect("a sync");
         });
@@ -99,8 +102,10 @@ fn turn(chat: &Conversation, n: u64) {
         chat.append(Message::model(words(n))).expect("an append");
         return;
     }
-    chat.append(Message::calls(vec![Part::call("c", "look", "{}")])).expect("an append");
-    chat.append(Message::tool("c", &words(n))).expect("an append");
+    chat.append(Message::calls(vec![Part::call("c", "look", "{}")]))
+        .expect("an append");
+    chat.append(Message::tool("c", &words(n)))
+        .expect("an append");
 }
 
 fn append_with_visit(c: &mut Criterion) {

@@ -242,7 +242,10 @@ impl Part {
     /// A text part.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
-        Self { body: PartBody::Block(BlockBody::Text(text.into())), extra: Fields::new() }
+        Self {
+            body: PartBody::Block(BlockBody::Text(text.into())),
+            extra: Fields::new(),
+        }
     }
 
     /// A call of a client tool.
@@ -254,13 +257,19 @@ impl Part {
             arguments: arguments.to_owned(),
             native: None,
         };
-        Self { body, extra: Fields::new() }
+        Self {
+            body,
+            extra: Fields::new(),
+        }
     }
 
     /// A final text result of a client tool.
     #[must_use]
     pub fn result(call: &str, text: &str) -> Self {
-        let block = Block { body: BlockBody::Text(text.to_owned()), extra: Fields::new() };
+        let block = Block {
+            body: BlockBody::Text(text.to_owned()),
+            extra: Fields::new(),
+        };
         let body = PartBody::Result {
             call: Some(call.to_owned()),
             name: None,
@@ -270,7 +279,10 @@ impl Part {
             interim: false,
             native: None,
         };
-        Self { body, extra: Fields::new() }
+        Self {
+            body,
+            extra: Fields::new(),
+        }
     }
 }
 
@@ -283,7 +295,14 @@ impl Message {
             [Part { body: PartBody::Block(BlockBody::Text(_)), extra }] if extra.is_empty()
         );
         let shape = if one_text { Shape::Text } else { Shape::List };
-        Self { role, author, parts, shape, extra: Fields::new(), source: None }
+        Self {
+            role,
+            author,
+            parts,
+            shape,
+            extra: Fields::new(),
+            source: None,
+        }
     }
 
     /// The application's instructions.
@@ -347,7 +366,9 @@ impl PartBody {
         match self {
             Self::Block(block) => block.words(out),
             Self::Reasoning { text, .. } => push_line(out, text),
-            Self::Call { name, arguments, .. } => {
+            Self::Call {
+                name, arguments, ..
+            } => {
                 push_line(out, name);
                 push_line(out, arguments);
             }

@@ -14,7 +14,11 @@ fn the_sample_is_a_long_run_with_parallel_calls_and_one_big_result() {
     assert!((30..=40).contains(&calls), "{calls} calls");
     let lost = tale.lost.unwrap();
     assert_eq!(lost.what.author, Author::Tool);
-    assert!((4_000..=7_000).contains(&lost.what.tokens), "{}", lost.what.tokens);
+    assert!(
+        (4_000..=7_000).contains(&lost.what.tokens),
+        "{}",
+        lost.what.tokens
+    );
     let parallel = chat.with_projection(|p| {
         let many = |m: &&MessageState| m.skeleton().is_some_and(|s| s.parts.len() > 1);
         p.messages().iter().filter(many).count()
@@ -37,7 +41,12 @@ fn envelope_request_and_the_newest_refuse_before_the_big_result_leaves() {
     assert_eq!(lost.why.status, "evicted");
     assert!(lost.why.restore.is_some());
     assert!(lost.why.lives[0].left.is_some());
-    assert!(lost.change.gone.iter().any(|l| l.message == lost.what.message));
+    assert!(
+        lost.change
+            .gone
+            .iter()
+            .any(|l| l.message == lost.what.message)
+    );
 }
 
 #[test]

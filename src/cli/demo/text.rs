@@ -53,7 +53,9 @@ fn section(title: &str, look: Look) -> Vec<String> {
 fn status(tale: &Tale, look: Look) -> Vec<String> {
     let s = &tale.status;
     let mut out = section("The window now", look);
-    let limit = s.limit.map_or_else(String::new, |l| format!(" of {}", number(l)));
+    let limit = s
+        .limit
+        .map_or_else(String::new, |l| format!(" of {}", number(l)));
     out.push(format!(
         "  {}{limit} tokens ({}) in {}",
         number(s.tokens),
@@ -67,7 +69,10 @@ fn status(tale: &Tale, look: Look) -> Vec<String> {
         number(s.logged),
     ));
     let room = look.width.saturating_sub(28);
-    out.push(format!("  messages a call  {}", look.sparkline(&s.growth, room)));
+    out.push(format!(
+        "  messages a call  {}",
+        look.sparkline(&s.growth, room)
+    ));
     out
 }
 
@@ -95,7 +100,10 @@ fn refusals(tale: &Tale, look: Look) -> Vec<String> {
 fn visited(visit: &Visit, look: Look) -> String {
     let left = match visit.left {
         0 => "nothing could leave".to_owned(),
-        n => format!("{} left", things(u64::try_from(n).unwrap_or(u64::MAX), "message")),
+        n => format!(
+            "{} left",
+            things(u64::try_from(n).unwrap_or(u64::MAX), "message")
+        ),
     };
     format!(
         "  {}  {} -> {} tokens, limit {}: {left} ({})",
@@ -117,12 +125,17 @@ fn ids(messages: &[MessageId]) -> String {
 }
 
 fn why(lost: &Lost, look: Look) -> Vec<String> {
-    let Line { message, tokens, .. } = &lost.what;
+    let Line {
+        message, tokens, ..
+    } = &lost.what;
     let title = format!("Why {message} is gone");
     let mut out = section(&title, look);
     let words = look.preview(&lost.what.words, 40);
     let id = look.id(&message.to_string());
-    out.push(format!("  {id}  tool result, {} tokens  {words}", number(*tokens)));
+    out.push(format!(
+        "  {id}  tool result, {} tokens  {words}",
+        number(*tokens)
+    ));
     let why = &lost.why;
     let rows: Vec<Vec<String>> = facts(why)
         .into_iter()
@@ -137,7 +150,10 @@ fn facts(why: &Why) -> Vec<(&'static str, String)> {
     for stay in &why.lives {
         let e = &stay.entered;
         let calls = things(stay.calls, "call");
-        facts.push(("entered", format!("{} {}, seen by {calls}", e.iteration, e.seq)));
+        facts.push((
+            "entered",
+            format!("{} {}, seen by {calls}", e.iteration, e.seq),
+        ));
         if let Some(left) = &stay.left {
             facts.push(("left", departure(left)));
             facts.push(("", left.reason.sentence().to_owned()));
@@ -176,8 +192,15 @@ fn line(sign: char, line: &Line, look: Look) -> String {
     let id = line.message.to_string();
     let who = who(line.author);
     let words = look.preview(line.words.trim(), LEAD);
-    let painted = if sign == '-' { look.bad("-") } else { look.good("+") };
-    format!("  {painted} {id:<5}{who:<9}{:>6}  {words}", number(line.tokens))
+    let painted = if sign == '-' {
+        look.bad("-")
+    } else {
+        look.good("+")
+    };
+    format!(
+        "  {painted} {id:<5}{who:<9}{:>6}  {words}",
+        number(line.tokens)
+    )
 }
 
 fn who(author: Author) -> &'static str {
