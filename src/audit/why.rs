@@ -7,7 +7,7 @@ use crate::engine::{Conversation, Error};
 use crate::log::{
     GroupReason, Iteration, LeftReason, MessageId, Micros, RequestReason, Seq, Trigger,
 };
-use crate::window::{Fact, Life, LifeEnd, MessageState, Projection, RefusalSpan};
+use crate::window::{Conservation, Fact, Life, LifeEnd, MessageState, Projection, RefusalSpan};
 
 /// A place in a log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -243,7 +243,10 @@ impl<'a> Question<'a> {
             lives: stays,
             seen_by: seen,
             missed_by: Missed { calls: missed },
-            stands_for_it: end.and_then(|e| e.stand_in).map(MessageId::seq),
+            stands_for_it: end
+                .filter(|_| status == "covered")
+                .and_then(|e| e.stand_in)
+                .map(MessageId::seq),
             refusals: self
                 .message
                 .refusals
@@ -259,22 +262,11 @@ impl<'a> Question<'a> {
         if !self.happened(self.message.logged) {
             return ("not-yet", None);
         }
-        if self.message.lives.iter().any(|l| l.contains(self.n)) {
-            return ("visible", None);
-        }
-        let ended = self
-            .message
-            .lives
-            .iter()
-            .rev()
-            .filter_map(|l| l.left.as_ref());
-        let end = ended
-            .filter(|e| self.happened(e.by))
-            .chain(self.message.absent.as_ref())
-            .next();
-        match end {
-            Some(e) if e.stand_in.is_some() => ("covered", end),
-            _ => ("evicted", end),
+        let end = self.message.absent_at(self.n);
+        match self.projection.conservation_at(self.message.id, self.n) {
+            Some(Conservation::Visible) => ("visible", None),
+            Some(Conservation::Covered) => ("covered", end),
+            Some(Conservation::Gone) | None => ("evicted", end),
         }
     }
 
@@ -368,14 +360,12 @@ impl<'a> Question<'a> {
     }
 
     fn refusals(&self, span: &RefusalSpan) -> Option<Refusals> {
-        let visits = self.projection.visits_of(span.strategy);
-        let newest = span.last.unwrap_or(visits.saturating_sub(1));
         let visit = |ordinal: usize| self.projection.visit_of(span.strategy, ordinal);
         let first = visit(span.first).filter(|v| self.happened(v.fact))?;
-        // Visits are in log order: the last one that had happened bounds the run.
-        let last = (span.first..=newest)
-            .rev()
-            .find(|&ordinal| visit(ordinal).is_some_and(|v| self.happened(v.fact)))?;
+        let happened = self.projection.visits_until(span.strategy, self.n);
+        let last = happened
+            .checked_sub(1)?
+            .min(span.last.unwrap_or(usize::MAX));
         let count = last.saturating_sub(span.first).saturating_add(1);
         Some(Refusals {
             reason: span.reason,
@@ -394,6 +384,12 @@ impl<'a> Question<'a> {
     fn restore(&self, status: &str, end: Option<&LifeEnd>, name: &str) -> Option<Vec<String>> {
         let target = match status {
             "evicted" => self.message.id.to_string(),
+            // The real result is what comes back, and only if it is away.
+            "covered" if end?.reason == LeftReason::Superseded => {
+                let newer = end?.stand_in?;
+                let there = self.projection.message(newer)?.visible_at(self.n);
+                (!there).then(|| newer.to_string())?
+            }
             "covered" => end?.by.seq.to_string(),
             _ => return None,
         };

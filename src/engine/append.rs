@@ -2,13 +2,14 @@
 
 use crate::log::{
     Appended, Body, Commitment, Configured, Count, Json, Key, Message, MessageId, Micros, Noted,
-    OpenCalls, PartBody, PartSkeleton, Provenance, RequestReason, Returned, Seq, Settings, Usage,
-    payload,
+    OpenCalls, Part, PartBody, PartSkeleton, Provenance, RequestReason, Returned, Seq, Settings,
+    Usage, payload,
 };
 use crate::strategy::Strategy;
-use crate::window::{BindError, Binding, MessageState, Projection};
+use crate::window::{BindError, Binding, Projection};
 use std::sync::Arc;
 
+use super::content::Content;
 use super::conversation::{Ack, Conversation, State, Work};
 use super::error::{Error, Refusal};
 use super::stage::{Meta, Stage};
@@ -81,7 +82,7 @@ impl Conversation {
     }
 
     /// The engine's milder head rule.
-    fn accepts_head(&self, state: &State, expected: Option<Seq>) -> Result<(), Error> {
+    pub(super) fn accepts_head(&self, state: &State, expected: Option<Seq>) -> Result<(), Error> {
         let (Some(expected), Some(head)) = (expected, state.head) else {
             return Ok(());
         };
@@ -119,17 +120,9 @@ impl Conversation {
             return Ok(None);
         };
         let last = Seq(first.0.saturating_add(u64::from(entries).saturating_sub(1)));
-        let parts = split(message.clone());
-        let mut seq = first;
-        for part in &parts {
-            let encoded = payload::encode_message(part, &state.secret)?;
-            let stored = self.store().backend().payload(self.id(), seq, 0)?;
-            // A redacted payload cannot be compared any more; the key alone answers then.
-            if stored.is_some_and(|p| p.bytes != encoded.bytes) {
-                let detail = format!("the key '{key}' wrote {first} with other content");
-                return Err(Error::refused(RequestReason::IdempotencyConflict, detail));
-            }
-            seq = seq.next();
+        if !self.holds(state, message, first, entries)? {
+            let detail = format!("the key '{key}' wrote {first} with other content");
+            return Err(Error::refused(RequestReason::IdempotencyConflict, detail));
         }
         Ok(Some(Ack {
             first,
@@ -137,6 +130,36 @@ impl Conversation {
             level: self.store().level(),
             repeated: true,
         }))
+    }
+
+    /// Whether `entries` entries from `first` on hold this message, in as many splits as it took. A
+    /// redacted content cannot be compared any more and counts as equal.
+    pub(super) fn holds(
+        &self,
+        state: &State,
+        message: &Message,
+        first: Seq,
+        entries: u32,
+    ) -> Result<bool, Error> {
+        let mut stored = Vec::new();
+        let mut seq = first;
+        for _ in 0..entries {
+            let given = state
+                .projection
+                .message(MessageId(seq))
+                .map(|m| m.logged.seq);
+            // What stands for others is given by an edit; its content is that entry's first.
+            let Some(given) = given else { return Ok(false) };
+            match self.content_with(given, 0, &state.secret)? {
+                Content::Message(m) => stored.push(*m),
+                Content::Redacted => return Ok(true),
+            }
+            seq = seq.next();
+        }
+        Ok(match stored.as_slice() {
+            [one] => one == message,
+            many => same_parts(many, message),
+        })
     }
 
     /// Reports what came back from a call: usage as the provider gave it, or the failure.
@@ -259,26 +282,14 @@ impl Conversation {
         if self.same_settings(&state, format, model, settings)? {
             return Ok(());
         }
-        let overhead = overhead(settings);
-        let settings_of = |content| Settings {
-            model: model.map(str::to_owned),
-            format: format.to_owned(),
-            content,
-            overhead,
-        };
+        let meta = self.meta(&Options::default(), None);
         self.file(&mut state, |stage, _| {
-            let content = stage.content(payload::encode_text(&settings.0))?;
-            let settings = Some(settings_of(content));
-            let body = Configured {
-                settings,
-                ..Configured::default()
-            };
-            stage.file(Body::Configured(body), self.meta(&Options::default(), None))?;
+            file_settings(stage, format, model, settings, meta)?;
             Ok(())
         })
     }
 
-    fn same_settings(
+    pub(super) fn same_settings(
         &self,
         state: &State,
         format: &str,
@@ -338,8 +349,29 @@ impl Conversation {
     }
 }
 
+pub(super) fn file_settings(
+    stage: &mut Stage<'_>,
+    format: &str,
+    model: Option<&str>,
+    settings: &Json,
+    meta: Meta,
+) -> Result<Seq, Error> {
+    let content = stage.content(payload::encode_text(&settings.0))?;
+    let settings = Settings {
+        model: model.map(str::to_owned),
+        format: format.to_owned(),
+        content,
+        overhead: overhead(settings),
+    };
+    let body = Configured {
+        settings: Some(settings),
+        ..Configured::default()
+    };
+    stage.file(Body::Configured(body), meta)
+}
+
 /// Tokens that request settings cost in every request: their JSON text, counted.
-pub(super) fn overhead(settings: &Json) -> Option<Count> {
+fn overhead(settings: &Json) -> Option<Count> {
     crate::tokens::count(&settings.0)
 }
 
@@ -401,6 +433,12 @@ fn split(message: Message) -> Vec<Message> {
     ]
 }
 
+/// Whether the parts of split messages are those of the whole, in any order between the splits.
+fn same_parts(split: &[Message], whole: &Message) -> bool {
+    let parts: Vec<&Part> = split.iter().flat_map(|m| &m.parts).collect();
+    parts.len() == whole.parts.len() && whole.parts.iter().all(|p| parts.contains(&p))
+}
+
 /// Files a message, as several entries where it has to be split; gives the first and the last.
 pub(super) fn append_parts(
     stage: &mut Stage<'_>,
@@ -410,14 +448,18 @@ pub(super) fn append_parts(
     meta: &Meta,
     unbound: OnUnbound<'_>,
 ) -> Result<(Seq, Seq), Error> {
-    let mut parts = Vec::new();
+    let mut drafts: Vec<(Message, Binding)> = Vec::new();
     for part in split(message.clone()) {
-        parts.extend(split_by_presence(stage.state, part, stage.next_seq()));
+        let filed = u64::try_from(drafts.len()).unwrap_or(u64::MAX);
+        let seq = Seq(stage.next_seq().0.saturating_add(filed));
+        let (binding, errors) = stage.state.bind(&part, seq);
+        errors.into_iter().try_for_each(&mut *unbound)?;
+        drafts.extend(split_by_presence(stage.state, part, binding));
     }
-    let entries = u32::try_from(parts.len()).unwrap_or(u32::MAX);
+    let entries = u32::try_from(drafts.len()).unwrap_or(u32::MAX);
     let mut first: Option<Seq> = None;
     let mut last = stage.next_seq();
-    for part in parts {
+    for (part, binding) in drafts {
         let mut meta = meta.clone();
         meta.key = meta
             .key
@@ -428,38 +470,48 @@ pub(super) fn append_parts(
             same_source,
             ..options.clone()
         };
-        last = append_one(stage, work, &part, &options, meta, unbound)?;
+        last = append_bound(stage, work, &part, &binding, &options, meta)?;
         first.get_or_insert(last);
     }
     Ok((first.unwrap_or(last), last))
 }
 
-/// Results whose calls are in the window, and late ones whose calls are not, may not share a
-/// message: a message enters whole or not at all.
-fn split_by_presence(state: &Projection, message: Message, seq: Seq) -> Vec<Message> {
-    let (binding, _) = state.bind(&message, seq);
-    let present = |call: &Option<(Seq, u32)>| match call {
-        Some((to, _)) => state
-            .message(MessageId(*to))
-            .is_none_or(MessageState::visible),
-        None => true,
+/// Results whose calls are in the window, and late ones whose calls are away, may not share a
+/// message, nor may late ones of groups that left apart: a message enters and leaves whole. Which
+/// call each answers was decided on the whole message and stays.
+fn split_by_presence(
+    state: &Projection,
+    message: Message,
+    binding: Binding,
+) -> Vec<(Message, Binding)> {
+    let away = |call: &Option<(Seq, u32)>| {
+        let id = MessageId((*call)?.0);
+        state.message(id).filter(|m| !m.visible())?;
+        state.group_of(id).first().copied()
     };
-    let here: Vec<bool> = binding.iter().map(present).collect();
-    if here.iter().all(|h| *h) || here.iter().all(|h| !*h) {
-        return vec![message];
+    let mut places: Vec<Option<MessageId>> = Vec::new();
+    let homes: Vec<Option<MessageId>> = binding.iter().map(away).collect();
+    for home in &homes {
+        if !places.contains(home) {
+            places.push(*home);
+        }
     }
-    let pick = |wanted: bool| {
-        let parts = message
-            .parts
-            .iter()
-            .zip(&here)
-            .filter(|(_, h)| **h == wanted);
-        Message {
+    if places.len() < 2 {
+        return vec![(message, binding)];
+    }
+    let pick = |place: Option<MessageId>| {
+        let of_place = |home: &&Option<MessageId>| **home == place;
+        let parts = message.parts.iter().zip(&homes);
+        let parts = parts.filter(|(_, home)| of_place(home));
+        let answers = binding.iter().zip(&homes);
+        let answers = answers.filter(|(_, home)| of_place(home));
+        let part = Message {
             parts: parts.map(|(p, _)| p.clone()).collect(),
             ..message.clone()
-        }
+        };
+        (part, answers.map(|(a, _)| *a).collect())
     };
-    vec![pick(true), pick(false)]
+    places.into_iter().map(pick).collect()
 }
 
 /// What to do with result parts that cannot be bound.
@@ -473,20 +525,17 @@ fn refuse_unbound(error: BindError) -> Result<(), Error> {
     Err(Refusal::new(reason, error.to_string()).into())
 }
 
-/// Files one message as one entry.
-pub(super) fn append_one(
+/// Files one message whose results answer the calls that `binding` says.
+pub(super) fn append_bound(
     stage: &mut Stage<'_>,
     work: &Work<'_>,
     message: &Message,
+    binding: &Binding,
     options: &Options,
     meta: Meta,
-    unbound: OnUnbound<'_>,
 ) -> Result<Seq, Error> {
-    let seq = stage.next_seq();
-    let (binding, errors) = stage.state.bind(message, seq);
-    errors.into_iter().try_for_each(unbound)?;
     let content = store_content(stage, work, message)?;
-    let skeleton = skeleton(work, message, &binding);
+    let skeleton = skeleton(work, message, binding);
     let by_model = message.author == crate::log::Author::Model;
     let produced_by = match options.continues {
         Some(_) => None,

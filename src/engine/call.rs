@@ -1,13 +1,13 @@
 //! Calling: strategies visit, then the call is filed, in one batch.
 
 use crate::log::{
-    Author, Body, Called, Hash, Iteration, Key, Message, Micros, OpenCalls, Part, PartBody,
-    Provenance, RequestReason, Role, Seq, Shape, Trigger,
+    Author, Block, BlockBody, Body, By, Called, Door, Hash, Iteration, Json, Message, MessageId,
+    OpenCalls, Part, PartBody, Provenance, RequestReason, Role, Seq, Shape, Trigger,
 };
 use crate::strategy::{Outlook, visit};
-use crate::window::{CallInfo, Window};
+use crate::window::{CallInfo, MessageState, Window};
 
-use super::append::{Options, append_one};
+use super::append::{Options, append_bound, file_settings};
 use super::content::LoadedWindow;
 use super::conversation::{Conversation, State, Work, counts};
 use super::error::Error;
@@ -57,34 +57,56 @@ impl Conversation {
     /// Takes the window to send, with options and the model's name.
     ///
     /// # Errors
-    /// As [`Conversation::call`].
+    /// As [`Conversation::call`]; also `stale-head` and `idempotency-conflict`.
     pub fn call_with(&self, options: &Options, model: Option<&str>) -> Result<Call, Error> {
+        self.call_request(options, model, None)
+    }
+
+    /// Takes the window to send. Request settings (everything of a request but its messages, as
+    /// JSON text in the named format's terms) that differ from those in force are filed before the
+    /// call, in the same batch.
+    ///
+    /// # Errors
+    /// As [`Conversation::call_with`].
+    pub fn call_request(
+        &self,
+        options: &Options,
+        model: Option<&str>,
+        settings: Option<(&str, &Json)>,
+    ) -> Result<Call, Error> {
         let mut state = self.lock()?;
         if let Some(call) = repeated_call(&state, options)? {
             return Ok(call);
         }
-        self.accepts(&state, options)?;
+        self.accepts_head(&state, options.expected)?;
+        self.knows_strategies(&state)?;
         self.supply_counts(&mut state)?;
+        let changed = match settings {
+            Some((format, json)) if !self.same_settings(&state, format, model, json)? => settings,
+            _ => None,
+        };
         let draft = Draft {
             model: model.map(str::to_owned),
             policy: state.projection.open_calls_policy(),
             visits: true,
             provenance: options.provenance.unwrap_or(Provenance::Recorded),
         };
+        let meta = self.meta(options, None);
         let mut filed = self.file(&mut state, |stage, work| {
-            file_call(stage, work, &draft, &self.meta(options, None), None)
+            if let Some((format, json)) = changed {
+                let meta = Meta {
+                    key: None,
+                    ..meta.clone()
+                };
+                file_settings(stage, format, model, json, meta)?;
+            }
+            file_call(stage, work, &draft, &meta)
         })?;
         filed.window = state.projection.window();
         Ok(filed)
     }
 
-    fn accepts(&self, state: &State, options: &Options) -> Result<(), Error> {
-        if let (Some(expected), Some(head)) = (options.expected, state.head)
-            && expected != head.seq
-        {
-            let detail = format!("the call expects {expected}; the head is {}", head.seq);
-            return Err(Error::refused(RequestReason::StaleHead, detail));
-        }
+    fn knows_strategies(&self, state: &State) -> Result<(), Error> {
         if state.chain.len() != state.projection.chain().len() {
             let detail = format!(
                 "'{}' is configured with [{}]; not all of them are known here",
@@ -121,54 +143,63 @@ impl Conversation {
     }
 }
 
-/// What a call's key wrote before: the call, its visits and synthetic results.
+/// What a call's key wrote before: the call, with the visits and synthetic results filed with it.
 fn repeated_call(state: &State, options: &Options) -> Result<Option<Call>, Error> {
     let Some(key) = &options.key else {
         return Ok(None);
     };
-    let Some((first, entries)) = state.projection.by_key(key) else {
+    let projection = &state.projection;
+    let Some((id, _)) = projection.by_key(key) else {
         return Ok(None);
     };
-    let last = Seq(first.0.saturating_add(u64::from(entries).saturating_sub(1)));
-    let sent = state.projection.sent().iter().find(|s| s.fact.seq == last);
-    let Some(sent) = sent else {
-        let detail = format!("the key '{key}' wrote {first}, which is no call");
+    let Some(sent) = projection.call_filed_as(id) else {
+        let detail = format!("the key '{key}' wrote {id}, which is no call");
         return Err(Error::refused(RequestReason::IdempotencyConflict, detail));
     };
-    let visits = state.projection.visits().iter().map(|v| v.fact.seq);
+    // They stand right before the call: synthetic results, then visits, in one batch.
+    let mut before = id;
+    let mut filed = |seqs: &mut dyn Iterator<Item = Seq>| {
+        let mut found = Vec::new();
+        for seq in seqs {
+            if seq.next() == before {
+                before = seq;
+                found.push(seq);
+            } else if seq < before {
+                break;
+            }
+        }
+        found.reverse();
+        found
+    };
+    let visits = filed(&mut projection.visits().iter().rev().map(|v| v.fact.seq));
+    let synthetic = projection.messages().iter().rev();
+    let synthetic = synthetic.filter(|m| m.author() == Author::Engine && m.id.seq() < id);
+    let closed = filed(&mut synthetic.map(|m| m.id.seq()));
     Ok(Some(Call {
-        id: last,
+        id,
         iteration: sent.fact.iteration,
-        window: state.projection.window_at(last),
-        visits: visits.filter(|s| first <= *s && *s < last).collect(),
-        closed: Vec::new(),
+        window: projection.window_at(id),
+        visits,
+        closed,
         repeated: true,
     }))
 }
 
-/// Closes open calls, lets every strategy visit, files the call.
-/// A key in `meta` goes on the first entry filed; `call_key` goes on the call itself.
+/// Closes open calls, lets every strategy visit, files the call. The request's key goes on the
+/// call itself: what is filed before it is the engine's.
 pub(super) fn file_call(
     stage: &mut Stage<'_>,
     work: &Work<'_>,
     draft: &Draft,
     meta: &Meta,
-    call_key: Option<Key>,
 ) -> Result<Call, Error> {
     let key = meta.key.clone();
     let meta = Meta {
         key: None,
         ..meta.clone()
     };
-    // The key goes on the request's first entry, which is only known once all are drafted: count
-    // them on a copy where there is a key (live calls), file them at once where there is none.
-    let entries = match &key {
-        None => 1,
-        Some(_) => count_entries(stage, work, draft)?,
-    };
-    let mut keys = key.map(|k| Key { entries, ..k }).into_iter();
-    let closed = close_open_calls(stage, work, draft, &meta, &mut keys)?;
-    let visits = file_visits(stage, work, draft, &meta, &mut keys)?;
+    let closed = close_open_calls(stage, work, draft, &meta)?;
+    let visits = file_visits(stage, work, draft, &meta)?;
     let called = Called {
         window: stage.state.digest(),
         messages: stage.state.window_len(),
@@ -181,7 +212,7 @@ pub(super) fn file_call(
     };
     let iteration = stage.iteration();
     let meta = Meta {
-        key: call_key.or(keys.next()),
+        key,
         provenance: draft.provenance,
         ..meta
     };
@@ -201,44 +232,11 @@ pub(super) fn file_call(
     })
 }
 
-/// How many entries the call would file.
-fn count_entries(stage: &Stage<'_>, work: &Work<'_>, draft: &Draft) -> Result<u32, Error> {
-    let environment = super::environment::Seeded::new(0, Micros(0));
-    let mut state = stage.state.clone();
-    let head = crate::log::Head {
-        seq: Seq(stage.next_seq().0.saturating_sub(1)),
-        hash: Hash::ZERO,
-    };
-    let mut trial = Stage::new(
-        crate::log::ConversationId([0; 16]),
-        &environment,
-        &mut state,
-        Some(head),
-    );
-    let by = crate::log::By {
-        door: crate::log::Door::Engine,
-        principal: String::new(),
-    };
-    let meta = Meta {
-        at: None,
-        by,
-        provenance: Provenance::Synthetic,
-        key: None,
-    };
-    let closed = close_open_calls(&mut trial, work, draft, &meta, &mut std::iter::empty())?;
-    let visits = file_visits(&mut trial, work, draft, &meta, &mut std::iter::empty())?;
-    let all = closed.len().saturating_add(visits.len()).saturating_add(1);
-    Ok(u32::try_from(all).unwrap_or(u32::MAX))
-}
-
-type Keys<'a> = &'a mut dyn Iterator<Item = Key>;
-
 fn file_visits(
     stage: &mut Stage<'_>,
     work: &Work<'_>,
     draft: &Draft,
     meta: &Meta,
-    keys: Keys<'_>,
 ) -> Result<Vec<Seq>, Error> {
     let mut visits = Vec::new();
     if !draft.visits {
@@ -247,13 +245,12 @@ fn file_visits(
     for (position, strategy) in (0_u32..).zip(work.chain) {
         if let Outlook::Visit(body) = visit(stage.state, strategy.as_ref(), position, Trigger::Call)
         {
-            let by = crate::log::By {
-                door: crate::log::Door::Engine,
+            let by = By {
+                door: Door::Engine,
                 ..meta.by.clone()
             };
             let meta = Meta {
                 by,
-                key: keys.next(),
                 provenance: draft.provenance,
                 ..meta.clone()
             };
@@ -263,11 +260,16 @@ fn file_visits(
     Ok(visits)
 }
 
-/// Calls that have neither a final nor an interim result, and that a client has to answer.
-fn unanswered(stage: &Stage<'_>) -> Vec<CallInfo> {
+/// Calls of the window that have neither a final nor an interim result, and that a client has to
+/// answer.
+fn unanswered(stage: &Stage<'_>) -> Vec<((Seq, u32), CallInfo)> {
+    let visible = |seq| {
+        let message = stage.state.message(MessageId(seq));
+        message.is_some_and(MessageState::visible)
+    };
     let open = stage.state.open_calls();
-    open.filter(|(_, c)| !c.native && !c.interim)
-        .map(|(_, c)| c.clone())
+    open.filter(|((seq, _), c)| !c.native && !c.interim && visible(*seq))
+        .map(|(key, c)| (key, c.clone()))
         .collect()
 }
 
@@ -276,36 +278,31 @@ fn close_open_calls(
     work: &Work<'_>,
     draft: &Draft,
     meta: &Meta,
-    keys: Keys<'_>,
 ) -> Result<Vec<Seq>, Error> {
     let open = match draft.policy {
         OpenCalls::Keep => return Ok(Vec::new()),
         OpenCalls::Close | OpenCalls::Refuse => unanswered(stage),
     };
-    if open.is_empty() {
-        return Ok(Vec::new());
-    }
-    if draft.policy == OpenCalls::Refuse {
-        let names: Vec<String> = open.iter().map(|c| c.name.clone()).collect();
+    if draft.policy == OpenCalls::Refuse && !open.is_empty() {
+        let names: Vec<String> = open.iter().map(|(_, c)| c.name.clone()).collect();
         let detail = format!("{} without a result: {}", names.len(), names.join(", "));
         return Err(Error::refused(RequestReason::OpenCalls, detail));
     }
-    // Newest first: that is the order in which equal ids bind.
     open.iter()
-        .rev()
-        .map(|call| close(stage, work, call, meta, keys))
+        .map(|(key, call)| close(stage, work, *key, call, meta))
         .collect()
 }
 
+/// Answers a call for the tool that did not, by its place: ids may repeat.
 fn close(
     stage: &mut Stage<'_>,
     work: &Work<'_>,
+    key: (Seq, u32),
     call: &CallInfo,
     meta: &Meta,
-    keys: Keys<'_>,
 ) -> Result<Seq, Error> {
-    let block = crate::log::Block {
-        body: crate::log::BlockBody::Text(INTERRUPTED.to_owned()),
+    let block = Block {
+        body: BlockBody::Text(INTERRUPTED.to_owned()),
         extra: Vec::new(),
     };
     let body = PartBody::Result {
@@ -322,22 +319,21 @@ fn close(
         extra: Vec::new(),
     };
     let message = Message::new(Role::Tool, Author::Engine, vec![part]);
-    let by = crate::log::By {
-        door: crate::log::Door::Engine,
+    let by = By {
+        door: Door::Engine,
         ..meta.by.clone()
     };
     let meta = Meta {
         by,
-        key: keys.next(),
         provenance: Provenance::Synthetic,
         ..meta.clone()
     };
-    append_one(
+    append_bound(
         stage,
         work,
         &message,
+        &vec![Some(key)],
         &Options::default(),
         meta,
-        &mut |_| Ok(()),
     )
 }

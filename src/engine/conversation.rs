@@ -467,6 +467,13 @@ impl Conversation {
                 state.stale = staged;
                 Err(error)
             }
+            // Someone else filed first, through another handle.
+            (Ok(_), Err(StoreError::Stale { head })) => {
+                state.stale = true;
+                let now = head.map_or_else(|| "absent".to_owned(), |h| h.seq.to_string());
+                let detail = format!("another writer was faster; the head is {now}");
+                Err(Error::refused(RequestReason::StaleHead, detail))
+            }
             (Ok(_), Err(error)) => {
                 state.stale = true;
                 Err(error.into())

@@ -1,6 +1,6 @@
 //! Edits: bringing back what left, undoing a visit or an edit.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::log::{
     Body, Change, EditAction, Edited, Left, LeftReason, MessageId, RequestReason, Seq,
@@ -76,30 +76,48 @@ fn restoring(state: &Projection, id: MessageId) -> Result<Change, Error> {
         let detail = format!("{id} is in the window");
         return Err(Error::refused(RequestReason::NothingMatches, detail));
     }
-    let members = state.group_of(id);
-    let absent = || {
-        members
-            .iter()
-            .filter_map(|m| state.message(*m))
-            .filter(|m| !m.visible())
-    };
-    // A synthetic result that a real one superseded stays covered; any other stand-in is in the way.
-    let superseded = |m: &MessageState| {
-        m.id != id
-            && m.absent
-                .as_ref()
-                .is_some_and(|a| a.reason == LeftReason::Superseded)
-    };
-    for member in absent().filter(|m| !superseded(m)) {
-        if state.conservation(member.id) == Some(Conservation::Covered) {
-            return Err(covered(member));
-        }
+    if superseded(message) {
+        return Err(outlived(state, message));
     }
-    let entered: BTreeSet<MessageId> = absent().filter(|m| !superseded(m)).map(|m| m.id).collect();
+    let entered = returning(state, &BTreeSet::from([id]), &BTreeSet::new())?;
     Ok(Change {
         entered: state.ranges(&entered),
         ..Change::default()
     })
+}
+
+/// A synthetic result that a real one superseded: it stays out when its group comes back.
+fn superseded(message: &MessageState) -> bool {
+    let end = message.absent.as_ref().filter(|_| !message.visible());
+    end.is_some_and(|a| a.reason == LeftReason::Superseded)
+}
+
+/// The groups of these messages, as far as they are not in the window. Refused when something that
+/// is not itself undone now (`undone`) stands for one of them.
+fn returning(
+    state: &Projection,
+    ids: &BTreeSet<MessageId>,
+    undone: &BTreeSet<MessageId>,
+) -> Result<BTreeSet<MessageId>, Error> {
+    let mut out = BTreeSet::new();
+    for member in whole_groups(state, ids).filter(|m| !m.visible() && !superseded(m)) {
+        let stand_in = member.absent.as_ref().and_then(|a| a.stand_in);
+        let in_the_way = stand_in.is_none_or(|s| !undone.contains(&s))
+            && state.conservation(member.id) == Some(Conservation::Covered);
+        if in_the_way {
+            return Err(covered(member));
+        }
+        out.insert(member.id);
+    }
+    Ok(out)
+}
+
+fn whole_groups<'a>(
+    state: &'a Projection,
+    ids: &BTreeSet<MessageId>,
+) -> impl Iterator<Item = &'a MessageState> {
+    let members: BTreeSet<MessageId> = ids.iter().flat_map(|id| state.group_of(*id)).collect();
+    members.into_iter().filter_map(|id| state.message(id))
 }
 
 fn covered(message: &MessageState) -> Error {
@@ -113,6 +131,25 @@ fn covered(message: &MessageState) -> Error {
         .into()
 }
 
+/// The newer result is what comes back, if it is away.
+fn outlived(state: &Projection, message: &MessageState) -> Error {
+    let newer = message.absent.as_ref().and_then(|a| a.stand_in);
+    let newer = newer.unwrap_or(message.id);
+    let detail = format!(
+        "{newer} is the real result that {} held the place of",
+        message.id
+    );
+    let refusal = Refusal::new(RequestReason::RestoreConflict, detail);
+    if state.message(newer).is_some_and(MessageState::visible) {
+        return refusal
+            .with_help(format!("{newer} is in the window"))
+            .into();
+    }
+    refusal
+        .with_help(format!("bring that back: `ctxlog restore {newer}`"))
+        .into()
+}
+
 fn conflict(entry: Seq, first: Seq) -> Error {
     let detail = format!("{first} stands for what {entry} introduced");
     let refusal = Refusal::new(RequestReason::RestoreConflict, detail);
@@ -123,13 +160,8 @@ fn conflict(entry: Seq, first: Seq) -> Error {
 
 /// The change that gives back the window from before `entry`, as far as later entries allow.
 fn undoing(state: &Projection, entry: Seq, change: &Change) -> Result<Change, Error> {
-    let mut undo = Change {
-        undoes: Some(entry),
-        ..Change::default()
-    };
-    let mut entered: BTreeSet<MessageId> = BTreeSet::new();
-    let mut left: BTreeSet<MessageId> = BTreeSet::new();
     let introduced = MessageId(entry);
+    let mut left: BTreeSet<MessageId> = BTreeSet::new();
     if let Some(claim) = state.message(introduced) {
         match claim.absent.as_ref() {
             None => {
@@ -139,44 +171,92 @@ fn undoing(state: &Projection, entry: Seq, change: &Change) -> Result<Change, Er
             Some(_) => {}
         }
     }
-    for message in state.messages() {
-        if message.absent.as_ref().is_some_and(|a| a.by.seq == entry) && message.id != introduced {
-            entered.insert(message.id);
-        }
-    }
-    for id in state.ids_in(&change.entered) {
-        let life = state.message(id).and_then(|m| m.lives.last());
-        if life.is_some_and(|l| l.left.is_none() && l.entered.seq == entry) {
-            left.insert(id);
-        }
-    }
+    left.extend(entered_by(state, entry, change)?);
+    let took = |m: &&MessageState| {
+        let end = m.absent.as_ref();
+        let by_it = end.is_some_and(|a| a.by.seq == entry || a.stand_in == Some(introduced));
+        by_it && m.id != introduced && !superseded(m)
+    };
+    let taken: BTreeSet<MessageId> = state.messages().iter().filter(took).map(|m| m.id).collect();
+    let undone = BTreeSet::from([introduced]);
     // What a claim that comes back covers by itself neither leaves nor enters by name.
-    let covering: BTreeSet<MessageId> = entered
-        .iter()
-        .filter_map(|id| state.message(*id))
+    let claims = || taken.iter().filter_map(|id| state.message(*id));
+    let sources: BTreeSet<MessageId> = claims()
         .filter(|m| m.stands_for.is_some())
         .flat_map(|m| state.ids_in(&m.sources))
         .collect();
-    left.retain(|id| !covering.contains(id));
-    entered.retain(|id| !covering.contains(id));
+    let covering: BTreeSet<MessageId> = whole_groups(state, &sources).map(|m| m.id).collect();
+    let left: BTreeSet<MessageId> = whole_groups(state, &left)
+        .filter(|m| m.visible() && !covering.contains(&m.id))
+        .map(|m| m.id)
+        .collect();
+    let taken = taken.difference(&covering).copied().collect();
+    let entered = returning(state, &taken, &left.union(&undone).copied().collect())?;
+    let mut undo = Change {
+        undoes: Some(entry),
+        unpinned: change.pinned.clone(),
+        pinned: change.unpinned.clone(),
+        entered: state.ranges(&entered),
+        left: leaving(state, &left),
+        ..Change::default()
+    };
     for message in state.messages() {
         undo.reverted.extend(reverting(message, entry)?);
-    }
-    undo.unpinned = change.pinned.clone();
-    undo.pinned = change.unpinned.clone();
-    undo.entered = state.ranges(&entered);
-    if !left.is_empty() {
-        let messages = state.ranges(&left);
-        undo.left = vec![Left {
-            reason: LeftReason::Replaced,
-            messages,
-        }];
     }
     let pins = undo.pinned.is_empty() && undo.unpinned.is_empty();
     if undo.entered.is_empty() && undo.left.is_empty() && undo.reverted.is_empty() && pins {
         return Err(nothing(entry, "has nothing left to undo"));
     }
     Ok(undo)
+}
+
+/// The messages that an entry brought into the window and that are there still.
+fn entered_by(
+    state: &Projection,
+    entry: Seq,
+    change: &Change,
+) -> Result<BTreeSet<MessageId>, Error> {
+    let mut out = BTreeSet::new();
+    for id in state.ids_in(&change.entered) {
+        let life = state.message(id).and_then(|m| m.lives.last());
+        match life.filter(|l| l.entered.seq == entry) {
+            None => {}
+            Some(life) => match &life.left {
+                None => {
+                    out.insert(id);
+                }
+                Some(end) if end.reason == LeftReason::Superseded => {}
+                Some(end) if state.conservation(id) == Some(Conservation::Covered) => {
+                    return Err(conflict(entry, end.by.seq));
+                }
+                Some(_) => {}
+            },
+        }
+    }
+    Ok(out)
+}
+
+/// What leaves again leaves for the reason it had left for before; what an entry introduced leaves
+/// because its sources are back.
+fn leaving(state: &Projection, ids: &BTreeSet<MessageId>) -> Vec<Left> {
+    let mut by_reason: BTreeMap<LeftReason, BTreeSet<MessageId>> = BTreeMap::new();
+    for id in ids {
+        let message = state.message(*id);
+        let earlier = message.and_then(|m| m.lives.iter().rev().nth(1)?.left.as_ref());
+        let reason = match earlier {
+            Some(end) if end.stand_in.is_none() => end.reason,
+            _ if message.is_some_and(|m| m.stands_for.is_some()) => LeftReason::Replaced,
+            _ => LeftReason::Cleared,
+        };
+        by_reason.entry(reason).or_default().insert(*id);
+    }
+    by_reason
+        .into_iter()
+        .map(|(reason, ids)| Left {
+            reason,
+            messages: state.ranges(&ids),
+        })
+        .collect()
 }
 
 /// A message whose content in force since `entry` goes back to the one before.

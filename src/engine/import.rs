@@ -7,17 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::formats::{Link, Step, Transcript};
 use crate::log::{
-    Block, BlockBody, Body, By, Change, Configured, Door, EditAction, Edited, Fields, Head, Json,
-    Key, Left, LeftReason, Message, MessageId, Micros, Noted, OpenCalls, Part, PartBody,
-    Provenance, RequestReason, Seq, Settings, StandIn, StandInKind, payload,
+    Block, BlockBody, Body, By, Change, Door, EditAction, Edited, Fields, Head, Json, Key, Left,
+    LeftReason, Message, MessageId, Micros, Noted, OpenCalls, PartBody, Provenance, RequestReason,
+    Seq, StandIn, StandInKind, payload,
 };
 use crate::strategy::Strategy;
 use crate::window::{BindError, MessageState};
 use std::sync::Arc;
 
-use super::append::{self, Options, file_returned, overhead, returned_words, store_content};
+use super::append::{self, Options, file_returned, file_settings, returned_words, store_content};
 use super::call::{Draft, file_call};
-use super::content::Content;
 use super::conversation::{Conversation, State, Store, Work};
 use super::error::{Error, Refusal};
 use super::stage::{Meta, Stage};
@@ -51,7 +50,7 @@ pub struct Imported {
     pub entries: u64,
     /// Visits in the log.
     pub visits: u64,
-    /// Stays in the window that ended.
+    /// Stays in the window that ended without a stand-in.
     pub evicted: u64,
     /// Message refusals listed.
     pub refused: u64,
@@ -87,8 +86,16 @@ impl Store {
             None => None,
         };
         let mut chat = door.conversation(name)?;
-        let known = !chat.with_projection(|p| p.chain().is_empty())?;
-        if !chain.is_empty() || !known {
+        let (replayed, imported) =
+            chat.with_projection(|p| (!p.chain().is_empty(), p.by_key(&key(0)).is_some()))?;
+        if imported && !replayed && !chain.is_empty() {
+            let detail = format!("'{name}' was imported without strategies");
+            let refusal = Refusal::new(RequestReason::PolicyConflict, detail);
+            return Err(refusal
+                .with_help("import it under another name with --as")
+                .into());
+        }
+        if !chain.is_empty() || !replayed {
             let policy = if chain.is_empty() {
                 OpenCalls::Keep
             } else {
@@ -252,9 +259,7 @@ impl<'a> Import<'a> {
                     provenance: self.provenance(),
                 };
                 let meta = self.meta(n, *at, self.provenance());
-                // The key stands on the call itself: what is filed before it is the engine's.
-                let key = meta.key.clone();
-                file_call(stage, work, &draft, &Meta { key: None, ..meta }, key)?.id
+                file_call(stage, work, &draft, &meta)?.id
             }
             Step::Returned {
                 usage,
@@ -310,18 +315,7 @@ impl<'a> Import<'a> {
         meta: Meta,
     ) -> Result<Seq, Error> {
         let text = crate::formats::json::write_object(settings);
-        let content = stage.content(payload::encode_text(&text.0))?;
-        let settings = Settings {
-            model: model.map(str::to_owned),
-            format: self.transcript.format.to_owned(),
-            content,
-            overhead: overhead(&text),
-        };
-        let body = Configured {
-            settings: Some(settings),
-            ..Configured::default()
-        };
-        stage.file(Body::Configured(body), meta)
+        file_settings(stage, self.transcript.format, model, &text, meta)
     }
 
     fn message(
@@ -557,10 +551,10 @@ impl<'a> Import<'a> {
         let same = match step {
             Step::Message { message, .. } => {
                 self.messages.push(first);
-                self.same_message(state, message, first, entries)?
+                self.chat.holds(state, message, first, entries)?
             }
             Step::Compacted { summary, .. } if !self.simulated => {
-                self.same_message(state, summary, first, 1)?
+                self.chat.holds(state, summary, first, 1)?
             }
             Step::Configured { settings, .. } => {
                 self.same_text(first, Some(crate::formats::json::write_object(settings)))?
@@ -570,7 +564,7 @@ impl<'a> Import<'a> {
                 self.same_text(first, words.map(Json))?
             }
             Step::Noted { content, .. } => self.same_text(first, content.clone())?,
-            Step::Called { .. } => state.projection.sent().iter().any(|s| s.fact.seq == first),
+            Step::Called { .. } => state.projection.call_filed_as(first).is_some(),
             Step::Compacted { .. } | Step::Cleared { .. } | Step::Rewound { .. } => true,
         };
         if same {
@@ -581,35 +575,6 @@ impl<'a> Import<'a> {
             self.chat.name()
         );
         Err(Refusal::new(RequestReason::SourceDiverged, detail).into())
-    }
-
-    fn same_message(
-        &self,
-        state: &State,
-        message: &Message,
-        first: Seq,
-        entries: u32,
-    ) -> Result<bool, Error> {
-        let mut stored = Vec::new();
-        for n in 0..u64::from(entries) {
-            let seq = Seq(first.0.saturating_add(n));
-            if !state
-                .projection
-                .messages()
-                .iter()
-                .any(|m| m.id.seq() == seq)
-            {
-                return Ok(false);
-            }
-            match self.chat.content_with(seq, 0, &state.secret)? {
-                Content::Message(m) => stored.push(*m),
-                Content::Redacted => return Ok(true), // cannot be compared any more
-            }
-        }
-        Ok(match stored.as_slice() {
-            [one] => one == message,
-            many => same_parts(many, message),
-        })
     }
 
     fn same_text(&self, seq: Seq, text: Option<Json>) -> Result<bool, Error> {
@@ -643,12 +608,6 @@ fn key(step: usize) -> String {
 
 fn object(fields: &Fields) -> Option<Json> {
     (!fields.is_empty()).then(|| crate::formats::json::write_object(fields))
-}
-
-/// Whether the parts of split messages are those of the whole, in any order between the splits.
-fn same_parts(split: &[Message], whole: &Message) -> bool {
-    let parts: Vec<&Part> = split.iter().flat_map(|m| &m.parts).collect();
-    parts.len() == whole.parts.len() && whole.parts.iter().all(|p| parts.contains(&p))
 }
 
 fn note(

@@ -52,17 +52,6 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Messages in the window, the envelope aside unless it is the protected head.
-    #[must_use]
-    pub fn messages_outside_envelope(&self) -> u64 {
-        let outside = self
-            .groups
-            .iter()
-            .filter(|g| !g.envelope)
-            .map(|g| g.messages.len());
-        u64::try_from(outside.fold(0, usize::saturating_add)).unwrap_or(u64::MAX)
-    }
-
     /// All groups, oldest first.
     #[must_use]
     pub fn oldest_first(&self) -> Vec<usize> {
@@ -132,37 +121,38 @@ impl<'a> Frame<'a> {
     /// How many units the window holds outside the envelope.
     #[must_use]
     pub fn count(&self, unit: KeepUnit) -> u64 {
-        match unit {
-            KeepUnit::Group => {
-                let outside = self.groups.iter().filter(|g| !g.envelope).count();
-                u64::try_from(outside).unwrap_or(u64::MAX)
-            }
-            KeepUnit::Message => self.messages_outside_envelope(),
-            KeepUnit::Request => {
-                let outside = self.groups.iter().filter(|g| !g.envelope);
-                let runs: BTreeSet<u64> = outside.map(|g| g.run).collect();
-                u64::try_from(runs.len()).unwrap_or(u64::MAX)
-            }
-        }
+        self.count_of(&(0..self.groups.len()).collect(), unit)
     }
 
-    /// Per group: its size in a unit, as [`Frame::count`] counts.
+    /// How much these groups hold, as [`Frame::count`] counts.
+    #[must_use]
+    pub fn count_of(&self, groups: &BTreeSet<usize>, unit: KeepUnit) -> u64 {
+        let chosen = || {
+            groups
+                .iter()
+                .filter_map(|&g| self.groups.get(g))
+                .filter(|g| !g.envelope)
+        };
+        let counted = match unit {
+            KeepUnit::Group => chosen().count(),
+            KeepUnit::Message => chosen()
+                .map(|g| g.messages.len())
+                .fold(0, usize::saturating_add),
+            KeepUnit::Request => chosen().map(|g| g.run).collect::<BTreeSet<u64>>().len(),
+        };
+        u64::try_from(counted).unwrap_or(u64::MAX)
+    }
+
+    /// Per group: its size in a unit. A group's request is one that it shares with the other groups
+    /// of its run.
     #[must_use]
     pub fn sizes(&self, unit: Unit) -> Vec<u64> {
-        let mut seen_runs = BTreeSet::new();
-        let mut sizes: Vec<u64> = Vec::with_capacity(self.groups.len());
-        // The newest group of a run carries the run: while one group of it stays, so does the run.
-        for group in self.groups.iter().rev() {
-            let messages = u64::try_from(group.messages.len()).unwrap_or(u64::MAX);
-            sizes.push(match unit {
-                _ if group.envelope && unit != Unit::Token => 0,
-                Unit::Token | Unit::Byte => group.tokens,
-                Unit::Group => 1,
-                Unit::Message => messages,
-                Unit::Request => u64::from(seen_runs.insert(group.run)),
-            });
-        }
-        sizes.reverse();
-        sizes
+        let size = |group: &GroupView| match unit {
+            Unit::Token | Unit::Byte => group.tokens,
+            _ if group.envelope => 0,
+            Unit::Group | Unit::Request => 1,
+            Unit::Message => u64::try_from(group.messages.len()).unwrap_or(u64::MAX),
+        };
+        self.groups.iter().map(size).collect()
     }
 }

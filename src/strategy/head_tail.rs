@@ -59,12 +59,12 @@ impl Strategy for HeadTail {
 
     fn plan(&self, frame: &Frame<'_>) -> Plan {
         let unit = self.unit.unit();
-        let sizes = frame.sizes(unit);
         let head = frame.head(self.head);
         let keep = frame.newest(self.window, self.unit);
         // The head is kept beside the tail, not out of it, so it counts on top of the limit.
-        let beside = head.difference(&keep).filter_map(|&g| sizes.get(g));
-        let limit = beside.fold(self.window, |sum, size| sum.saturating_add(*size));
+        let both = frame.count_of(&keep.union(&head).copied().collect(), self.unit);
+        let beside = both.saturating_sub(frame.count_of(&keep, self.unit));
+        let limit = self.window.saturating_add(beside);
         let before = frame.count(self.unit);
         if before <= limit {
             return Plan::NotDue;
@@ -73,7 +73,8 @@ impl Strategy for HeadTail {
             order: frame.oldest_first(),
             keep,
             head,
-            sizes,
+            sizes: frame.sizes(unit),
+            by_run: self.unit == KeepUnit::Request,
             before,
             target: limit,
             ask_all: true,

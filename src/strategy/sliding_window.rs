@@ -67,6 +67,7 @@ impl Strategy for SlidingWindow {
             keep: frame.newest(self.keep, self.unit),
             head: BTreeSet::new(),
             sizes: frame.sizes(unit),
+            by_run: self.unit == KeepUnit::Request,
             before,
             target: self.keep,
             ask_all: true,

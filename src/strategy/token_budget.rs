@@ -124,6 +124,7 @@ impl Strategy for TokenBudget {
             keep: frame.newest(self.keep, KeepUnit::Group),
             head: BTreeSet::new(),
             sizes: frame.sizes(Unit::Token),
+            by_run: false,
             before: tokens.total,
             target: self.target(),
             ask_all: false,

@@ -44,6 +44,14 @@ pub fn visit(
     }
 }
 
+/// Whether a visit that ended so asked any group.
+const fn asked(outcome: VisitOutcome) -> bool {
+    !matches!(
+        outcome,
+        VisitOutcome::Unmeasurable | VisitOutcome::StaleMeasurement
+    )
+}
+
 struct Look<'a> {
     state: &'a Projection,
     spec: String,
@@ -78,7 +86,7 @@ impl Look<'_> {
 
     fn due(&self, frame: &Frame<'_>, before: Reading, limit: u64, cut: &Cut) -> Outlook {
         let decision = decide(self.state, frame.groups(), cut);
-        let fruitless = |v: &crate::window::VisitInfo| !v.freed;
+        let fruitless = |v: &crate::window::VisitInfo| !v.freed && asked(v.outcome);
         if !decision.frees() && self.previous().is_some_and(fruitless) {
             return Outlook::StandsDown;
         }

@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 
 use crate::log::{
     Appended, Author, Body, Called, Change, Configured, Entry, LeftReason, MessageId, PartKind,
-    PartSkeleton, Provenance, Ranges, Returned, Seq, Skeleton, StandIn, StandInKind, Visited,
+    PartSkeleton, Provenance, Ranges, Returned, Seq, Skeleton, StandIn, StandInKind, VisitOutcome,
+    Visited,
 };
 
 use super::state::{
@@ -77,7 +78,9 @@ impl Projection {
     }
 
     fn returned(&mut self, entry: &Entry, r: &Returned) {
-        let Some(input) = r.usage.as_ref().and_then(crate::log::Usage::total_input) else {
+        // A report of nothing is no measure: a request has at least one token.
+        let reported = r.usage.as_ref().and_then(crate::log::Usage::total_input);
+        let Some(input) = reported.filter(|input| *input > 0) else {
             return;
         };
         let Ok(at) = self.sent.binary_search_by_key(&r.call, |s| s.fact.seq) else {
@@ -115,9 +118,9 @@ impl Projection {
         message.produced_by = a.produced_by;
         let index = self.push_message(message);
         let superseded = self.note_calls(fact.seq, &a.skeleton);
-        self.note_run(fact.seq, &a.skeleton);
+        self.note_run(index, &a.skeleton);
         match self.absent_partner(index) {
-            Some(end) => self.never_enters(index, end),
+            Some(end) => self.never_enters(index, fact, end),
             None => self.enter(index, fact),
         }
         for old in superseded {
@@ -130,14 +133,17 @@ impl Projection {
         let Some(index) = self.index_of(old) else {
             return;
         };
-        let stand_in = Some(MessageId(fact.seq));
         let end = LifeEnd {
             by: fact,
             reason: LeftReason::Superseded,
-            stand_in,
+            stand_in: Some(MessageId(fact.seq)),
             strategy: None,
         };
-        self.leave(index, end);
+        if self.messages.get(index).is_some_and(MessageState::visible) {
+            self.leave_all(&[index], &end);
+        } else {
+            self.never_enters(index, fact, end);
+        }
     }
 
     /// A late result, or a late block of a message, whose partner is not in the window does not
@@ -192,7 +198,7 @@ impl Projection {
             interim: false,
             result: None,
         };
-        self.open.entry(info.key()).or_default().push(key);
+        self.open.entry(info.key()).or_default().insert(key);
         self.open_parts.insert(key);
         self.calls.insert(key, info);
     }
@@ -208,7 +214,13 @@ impl Projection {
         let label = info.key();
         self.open_parts.remove(&key);
         if let Some(open) = self.open.get_mut(&label) {
-            open.retain(|k| *k != key);
+            open.remove(&key);
+        }
+        let interrupted = self.interrupted.entry(label.clone()).or_default();
+        if synthetic {
+            interrupted.insert(key);
+        } else {
+            interrupted.remove(&key);
         }
         self.closed.insert(label, key);
         before
@@ -216,24 +228,47 @@ impl Projection {
             .map(|(seq, _)| seq)
     }
 
-    /// Runs: see DESIGN's "run". A run begins with the first person message after the log settled.
-    fn note_run(&mut self, seq: Seq, skeleton: &Skeleton) {
+    /// Runs: see DESIGN's "run". A person message begins one when the log is settled and no person
+    /// has spoken since, or when none has begun yet.
+    fn note_run(&mut self, index: usize, skeleton: &Skeleton) {
+        let seq = self.messages.get(index).map(|m| m.id.seq());
         match skeleton.author {
             Author::Person => {
-                self.first_person.get_or_insert(seq);
-                if !self.unsettled && !self.run_open {
-                    self.runs.push(seq);
+                self.first_person = self.first_person.or(seq);
+                if !self.run_open && (!self.unsettled || self.runs.is_empty()) {
+                    self.runs.extend(seq);
                     self.run_open = true;
                 }
             }
             Author::Model => {
-                let calls = skeleton.parts.iter().any(|p| p.kind == PartKind::Call);
-                self.unsettled = calls;
-                self.run_open &= calls;
+                self.unsettled = self.waits_for_tools(index);
+                self.run_open &= self.unsettled;
             }
             Author::Tool => self.unsettled = true,
             Author::Application | Author::Engine | Author::Strategy => {}
         }
+    }
+
+    /// Whether a model message, with the blocks it continues, holds a call that something outside
+    /// it has to answer. A call the provider ran and answered within the message is none.
+    fn waits_for_tools(&self, index: usize) -> bool {
+        let mut at = Some(index);
+        while let Some(message) = at.and_then(|i| self.messages.get(i)) {
+            let parts = message
+                .forms
+                .first()
+                .map_or(&[][..], |f| f.skeleton.parts.as_slice());
+            let within = |call: (Seq, u32)| parts.iter().any(|p| p.answers == Some(call));
+            let waits = (0_u32..).zip(parts).any(|(position, part)| {
+                part.kind == PartKind::Call && !within((message.id.seq(), position))
+            });
+            if waits {
+                return true;
+            }
+            let earlier = message.continues.filter(|seq| *seq < message.id.seq());
+            at = earlier.and_then(|seq| self.index_of(seq));
+        }
+        false
     }
 
     fn enter(&mut self, index: usize, fact: Fact) {
@@ -251,48 +286,70 @@ impl Projection {
         self.insert_item(index);
     }
 
-    fn never_enters(&mut self, index: usize, end: LifeEnd) {
+    /// Notes an absence that ends no stay.
+    fn never_enters(&mut self, index: usize, since: Fact, end: LifeEnd) {
         if let Some(message) = self.messages.get_mut(index) {
+            message.absences.push((since.seq, end.clone()));
             message.absent = Some(end);
         }
     }
 
-    fn leave(&mut self, index: usize, end: LifeEnd) {
-        let Some(message) = self.messages.get_mut(index) else {
-            return;
-        };
-        if let Some(life) = message.lives.last_mut().filter(|l| l.left.is_none()) {
-            life.left = Some(end.clone());
-            self.evictions = self.evictions.saturating_add(1);
-        } else if message.absent.is_none() {
-            return;
+    /// Messages of the window leave it together, so that the digests after them are computed once.
+    fn leave_all(&mut self, indices: &[usize], end: &LifeEnd) {
+        let gone: BTreeSet<usize> = indices.iter().copied().collect();
+        let first = gone.iter().filter_map(|i| self.position(*i)).min();
+        if let Some(first) = first {
+            let mut at: usize = 0;
+            self.items.retain(|item| {
+                let stays = at < first || !gone.contains(&item.index);
+                at = at.saturating_add(1);
+                stays
+            });
+            self.rehash_from(first);
         }
-        message.absent = Some(end);
-        message.pinned = false;
-        message.restored = None;
-        self.close_refusals(index);
-        if let Some(at) = self.items.iter().position(|i| i.index == index) {
-            self.items.remove(at);
-            self.rehash_from(at);
+        for index in gone {
+            self.end_stay(index, end.clone());
         }
     }
 
-    /// Leaves several at once, rehashing once.
-    fn leave_all(&mut self, indices: &[usize], end: &LifeEnd) {
-        let gone: BTreeSet<usize> = indices.iter().copied().collect();
-        let first = self.items.iter().position(|i| gone.contains(&i.index));
-        if let Some(first) = first {
-            self.items.retain(|i| !gone.contains(&i.index));
-            self.rehash_from(first);
-        }
-        for index in indices {
-            self.leave(*index, end.clone());
-        }
+    fn end_stay(&mut self, index: usize, end: LifeEnd) {
+        let Some(message) = self.messages.get_mut(index) else {
+            return;
+        };
+        let Some(life) = message.lives.last_mut().filter(|l| l.left.is_none()) else {
+            return;
+        };
+        life.left = Some(end.clone());
+        let evicted = u64::from(end.stand_in.is_none());
+        message.absent = Some(end);
+        message.pinned = false;
+        message.restored = None;
+        self.evictions = self.evictions.saturating_add(evicted);
+        self.close_refusals(index);
+    }
+
+    /// Where a message stands in the window now.
+    fn position(&self, index: usize) -> Option<usize> {
+        let message = self.messages.get(index)?;
+        let key = (message.place, message.id);
+        self.items
+            .binary_search_by_key(&key, |i| (i.place, i.id))
+            .ok()
     }
 
     fn visited(&mut self, entry: &Entry, fact: Fact, v: &Visited) {
         let strategy = self.strategy_index(&v.strategy);
         let ordinal = self.visits_of(strategy);
+        // A visit that could not measure asked nobody, so no refusal spans it.
+        if matches!(
+            v.outcome,
+            VisitOutcome::Unmeasurable | VisitOutcome::StaleMeasurement
+        ) {
+            let standing = self.standing.get(strategy).cloned().unwrap_or_default();
+            standing
+                .into_iter()
+                .for_each(|index| self.close_refusal(strategy, index, ordinal));
+        }
         // What left or was released stood until the visit before this one.
         for index in self.standing_in(strategy, &v.released) {
             self.close_refusal(strategy, index, ordinal);
@@ -398,7 +455,7 @@ impl Projection {
     fn changed(&mut self, entry: &Entry, fact: Fact, c: &Change, strategy: Option<usize>) -> bool {
         let mut freed = false;
         for left in &c.left {
-            let indices = self.indices_in(&left.messages);
+            let indices = self.visible_in(&left.messages);
             freed |= !indices.is_empty();
             let end = LifeEnd {
                 by: fact,
@@ -443,7 +500,7 @@ impl Projection {
             return;
         };
         let (id, sources) = (message.id, message.sources.clone());
-        let covered = self.visible_in(&sources);
+        let covered = self.whole_groups(self.visible_in(&sources));
         let end = LifeEnd {
             by: fact,
             reason,
@@ -451,6 +508,15 @@ impl Projection {
             strategy: None,
         };
         self.leave_all(&covered, &end);
+    }
+
+    /// The messages of the window that belong to the groups of these. What joined a source's group
+    /// while a claim was away goes with it when the claim comes back.
+    fn whole_groups(&self, indices: Vec<usize>) -> Vec<usize> {
+        let members = indices.iter().flat_map(|i| self.groups.members(*i));
+        let visible = |i: &usize| self.messages.get(*i).is_some_and(MessageState::visible);
+        let whole: BTreeSet<usize> = members.copied().filter(visible).collect();
+        whole.into_iter().collect()
     }
 
     fn stand_in(
@@ -469,14 +535,14 @@ impl Projection {
             content: s.content,
             skeleton: s.skeleton.clone(),
         };
-        let sources = self.indices_in(&s.sources);
         if s.kind == StandInKind::Form {
-            if let Some(&index) = sources.first() {
+            if let Some(&index) = self.indices_in(&s.sources).first() {
                 self.new_form(index, form);
             }
             return;
         }
         let claim = MessageId(fact.seq);
+        let sources = self.visible_in(&s.sources);
         let place = sources
             .iter()
             .filter_map(|i| self.messages.get(*i))
@@ -534,7 +600,7 @@ impl Projection {
     }
 
     fn refresh_item(&mut self, index: usize) {
-        let Some(at) = self.items.iter().position(|i| i.index == index) else {
+        let Some(at) = self.position(index) else {
             return;
         };
         let Some(form) = self.messages.get(index).and_then(MessageState::form) else {
@@ -564,6 +630,7 @@ fn new_message(entry: &Entry, fact: Fact, form: Form) -> MessageState {
         stands_for: None,
         lives: Vec::new(),
         absent: None,
+        absences: Vec::new(),
         pinned: false,
         restored: None,
         refusals: Vec::new(),

@@ -1,5 +1,7 @@
 //! Binding results to calls: by occurrence, never by id text alone.
 
+use std::collections::BTreeSet;
+
 use crate::log::{Message, PartBody, Seq};
 
 use super::state::{Label, Projection};
@@ -32,8 +34,8 @@ pub enum BindError {
 
 impl Projection {
     /// Binds each result part of a message that would be entry `seq`: to the newest message with
-    /// an open call of its id, there to the first such call. A final result also binds to a call
-    /// that only a synthetic result closed, which it supersedes. Parts that cannot be bound give
+    /// an open call of its id, there to the first such call. A final result also binds, in the same
+    /// order, to calls that only synthetic results closed, which it supersedes. Parts that cannot be bound give
     /// their error beside the rest.
     #[must_use]
     pub fn bind(&self, message: &Message, seq: Seq) -> (Binding, Vec<BindError>) {
@@ -85,25 +87,27 @@ impl Projection {
         taken: &[(Seq, u32)],
         interim: bool,
     ) -> Result<(Seq, u32), Option<Seq>> {
-        let free = |call: &&(Seq, u32)| !taken.contains(call);
         if let Some((_, call)) = own.iter().find(|(l, c)| l == label && !taken.contains(c)) {
             return Ok(*call);
         }
-        let open = self.open.get(label).map_or(&[][..], Vec::as_slice);
-        if let Some((newest, _)) = open.iter().rev().find(free) {
-            let mut in_message = open.iter().filter(|(seq, _)| seq == newest);
-            return in_message.find(free).copied().ok_or(None);
+        if let Some(call) = newest_free(self.open.get(label), taken) {
+            return Ok(call);
         }
-        let Some(closed) = self.closed.get(label) else {
-            return Err(None);
-        };
-        let result = self.calls.get(closed).and_then(|c| c.result);
-        match result {
-            Some((_, true)) if !interim && free(&closed) => Ok(*closed),
-            Some((first, _)) => Err(Some(first)),
-            None => Err(None),
+        let late = self.interrupted.get(label).filter(|_| !interim);
+        if let Some(call) = newest_free(late, taken) {
+            return Ok(call);
         }
+        let closed = self.closed.get(label).and_then(|call| self.calls.get(call));
+        Err(closed.and_then(|c| c.result).map(|(first, _)| first))
     }
+}
+
+/// Of the newest message that holds one of these calls, untaken: its first such call.
+fn newest_free(calls: Option<&BTreeSet<(Seq, u32)>>, taken: &[(Seq, u32)]) -> Option<(Seq, u32)> {
+    let free = |call: &&(Seq, u32)| !taken.contains(call);
+    let calls = calls?;
+    let (newest, _) = calls.iter().rev().find(free)?;
+    calls.range((*newest, 0)..).find(free).copied()
 }
 
 fn unbound(part: u32, label: &Label, first: Option<Seq>) -> BindError {

@@ -3,7 +3,7 @@
 //! A strategy gives an order of candidates and a target; the guard walks them until the target is
 //! met and accounts for every group: it leaves, it refuses, or the target was met without it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::log::{GroupReason, Iteration, LeftReason, MessageId, Role, Seq};
 
@@ -37,6 +37,8 @@ pub struct Cut {
     pub head: BTreeSet<usize>,
     /// Per group: how much of the measure goes when it leaves.
     pub sizes: Vec<u64>,
+    /// Whether a size is that of the group's run, and goes only with the run's last group.
+    pub by_run: bool,
     /// The measure before.
     pub before: u64,
     /// The measure to get down to.
@@ -83,8 +85,7 @@ impl Projection {
     /// each item's size.
     #[must_use]
     pub fn group_views(&self, tokens: &[u64]) -> Vec<GroupView> {
-        let mut by_root: std::collections::BTreeMap<usize, Vec<usize>> =
-            std::collections::BTreeMap::new();
+        let mut by_root: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (position, item) in self.items.iter().enumerate() {
             by_root
                 .entry(self.groups.root(item.index))
@@ -170,13 +171,7 @@ fn held(message: &MessageState, now: Iteration) -> bool {
 /// Walks a cut through the guard.
 #[must_use]
 pub fn decide(state: &Projection, groups: &[GroupView], cut: &Cut) -> Decision {
-    let mut walk = Walk {
-        state,
-        groups,
-        cut,
-        fates: vec![Fate::NotNeeded; groups.len()],
-        left: cut.before,
-    };
+    let mut walk = Walk::new(state, groups, cut);
     for &g in &cut.order {
         if !cut.ask_all && walk.left <= cut.target {
             break;
@@ -199,12 +194,70 @@ struct Walk<'a> {
     groups: &'a [GroupView],
     cut: &'a Cut,
     fates: Vec<Fate>,
+    /// The measure of what remains.
     left: u64,
+    /// Per run: its remaining groups, the envelope aside.
+    runs: BTreeMap<u64, usize>,
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    fn new(state: &'a Projection, groups: &'a [GroupView], cut: &'a Cut) -> Self {
+        let mut runs: BTreeMap<u64, usize> = BTreeMap::new();
+        for group in groups.iter().filter(|g| !g.envelope) {
+            let remaining = runs.entry(group.run).or_default();
+            *remaining = remaining.saturating_add(1);
+        }
+        let fates = vec![Fate::NotNeeded; groups.len()];
+        Self {
+            state,
+            groups,
+            cut,
+            fates,
+            left: cut.before,
+            runs,
+        }
+    }
+
     fn size(&self, g: usize) -> u64 {
         self.cut.sizes.get(g).copied().unwrap_or(0)
+    }
+
+    /// The remaining groups of a group's run.
+    fn run_of(&mut self, g: usize) -> Option<&mut usize> {
+        let group = self.groups.get(g).filter(|group| !group.envelope)?;
+        self.runs.get_mut(&group.run)
+    }
+
+    fn takes(&mut self, g: usize, reason: LeftReason) {
+        self.set(g, Fate::Leaves(reason));
+        let size = self.size(g);
+        let last = self.run_of(g).is_none_or(|remaining| {
+            *remaining = remaining.saturating_sub(1);
+            *remaining == 0
+        });
+        if last || !self.cut.by_run {
+            self.left = self.left.saturating_sub(size);
+        }
+    }
+
+    /// Puts a group back where the target holds with it; says whether it did.
+    fn gives_back(&mut self, g: usize) -> bool {
+        let first = self.run_of(g).is_none_or(|remaining| *remaining == 0);
+        let size = if first || !self.cut.by_run {
+            self.size(g)
+        } else {
+            0
+        };
+        let left = self.left.saturating_add(size);
+        if left > self.cut.target {
+            return false;
+        }
+        self.left = left;
+        if let Some(remaining) = self.run_of(g) {
+            *remaining = remaining.saturating_add(1);
+        }
+        self.set(g, Fate::Refuses(GroupReason::IllegalOpener));
+        true
     }
 
     fn set(&mut self, g: usize, fate: Fate) {
@@ -231,84 +284,115 @@ impl Walk<'_> {
     fn ask(&mut self, g: usize, reason: LeftReason) {
         match self.verdict(g) {
             Some(refusal) => self.set(g, Fate::Refuses(refusal)),
-            None => {
-                self.set(g, Fate::Leaves(reason));
-                self.left = self.left.saturating_sub(self.size(g));
-            }
+            None => self.takes(g, reason),
         }
     }
 
-    /// The group of the first remaining item that is no envelope, when that is no user message.
-    fn illegal_opener(&self) -> Option<usize> {
-        let mut positions: Vec<(usize, usize)> = Vec::new();
-        for (g, group) in self.groups.iter().enumerate() {
-            let leaves = matches!(self.fates.get(g), Some(Fate::Leaves(_)));
-            if !leaves {
-                positions.extend(group.positions.iter().map(|&p| (p, g)));
-            }
-        }
-        positions.sort_unstable();
-        for (position, g) in positions {
-            let Some(message) = self.message_at(position) else {
-                continue;
-            };
-            if self.state.in_envelope(message) {
-                continue;
-            }
-            let user = message.skeleton().is_some_and(|s| s.role == Role::User);
-            return (!user).then_some(g);
-        }
-        None
-    }
-
-    fn message_at(&self, position: usize) -> Option<&MessageState> {
-        self.state
-            .messages
-            .get(self.state.items.get(position)?.index)
+    fn leaves(&self, g: usize) -> bool {
+        matches!(self.fates.get(g), Some(Fate::Leaves(_)))
     }
 
     /// Makes the window open on a user message: by putting back the newest groups of the cut where
     /// the target still holds, else by letting leading unprotected groups leave too. Where neither
     /// helps, rendering repairs.
     fn open_legally(&mut self) {
-        if self.illegal_opener().is_none() {
+        let openers = Openers::new(self.state, self.groups);
+        let opener = openers.first_from(0, |g| !self.leaves(g));
+        if opener.is_none_or(|at| openers.legal(at)) {
             return;
         }
-        let before = (self.fates.clone(), self.left);
-        if self.put_back() {
+        let before = (self.fates.clone(), self.left, self.runs.clone());
+        if self.put_back(&openers, opener) {
             return;
         }
-        (self.fates, self.left) = before.clone();
-        if !self.let_leaders_go() {
-            (self.fates, self.left) = before;
+        (self.fates, self.left, self.runs) = before.clone();
+        if !self.let_leaders_go(&openers) {
+            (self.fates, self.left, self.runs) = before;
         }
     }
 
-    fn put_back(&mut self) -> bool {
+    fn put_back(&mut self, openers: &Openers<'_>, mut opener: Option<usize>) -> bool {
         for g in (0..self.groups.len()).rev() {
-            if !matches!(self.fates.get(g), Some(Fate::Leaves(_))) {
+            if !self.leaves(g) {
                 continue;
             }
-            let left = self.left.saturating_add(self.size(g));
-            if left > self.cut.target {
+            if !self.gives_back(g) {
                 return false;
             }
-            self.left = left;
-            self.set(g, Fate::Refuses(GroupReason::IllegalOpener));
-            if self.illegal_opener().is_none() {
+            let own = openers.first_of(g);
+            opener = [opener, own].into_iter().flatten().min();
+            if opener.is_some_and(|at| openers.legal(at)) {
                 return true;
             }
         }
         false
     }
 
-    fn let_leaders_go(&mut self) -> bool {
-        while let Some(g) = self.illegal_opener() {
+    fn let_leaders_go(&mut self, openers: &Openers<'_>) -> bool {
+        let mut from = 0;
+        while let Some(at) = openers.first_from(from, |g| !self.leaves(g)) {
+            if openers.legal(at) {
+                return true;
+            }
+            let Some(g) = openers.group(at) else {
+                return false;
+            };
             if self.fates.get(g) != Some(&Fate::NotNeeded) {
                 return false;
             }
             self.ask(g, LeftReason::Opener);
+            from = at;
         }
         true
+    }
+}
+
+/// What a window could open on: per position its group and whether a provider takes it as the
+/// opener; envelope positions have none.
+struct Openers<'a> {
+    groups: &'a [GroupView],
+    at: Vec<Option<(usize, bool)>>,
+}
+
+impl<'a> Openers<'a> {
+    fn new(state: &Projection, groups: &'a [GroupView]) -> Self {
+        let mut at = vec![None; state.items.len()];
+        for (g, group) in groups.iter().enumerate() {
+            for &position in &group.positions {
+                let item = state.items.get(position);
+                let message = item.and_then(|item| state.messages.get(item.index));
+                if let (Some(slot), Some(message)) = (at.get_mut(position), message)
+                    && !state.in_envelope(message)
+                {
+                    *slot = Some((g, message.skeleton().is_some_and(|s| s.role == Role::User)));
+                }
+            }
+        }
+        Self { groups, at }
+    }
+
+    fn group(&self, at: usize) -> Option<usize> {
+        self.at.get(at).copied().flatten().map(|(g, _)| g)
+    }
+
+    fn legal(&self, at: usize) -> bool {
+        self.at
+            .get(at)
+            .copied()
+            .flatten()
+            .is_some_and(|(_, user)| user)
+    }
+
+    /// The first position from `from` on whose group remains.
+    fn first_from(&self, from: usize, remains: impl Fn(usize) -> bool) -> Option<usize> {
+        let rest = self.at.iter().enumerate().skip(from);
+        rest.filter_map(|(at, slot)| Some((at, (*slot)?.0)))
+            .find(|(_, g)| remains(*g))
+            .map(|(at, _)| at)
+    }
+
+    fn first_of(&self, g: usize) -> Option<usize> {
+        let positions = self.groups.get(g)?.positions.iter().copied();
+        positions.filter(|at| self.group(*at) == Some(g)).min()
     }
 }

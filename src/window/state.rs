@@ -120,6 +120,9 @@ pub struct MessageState {
     /// Why it is not in the window, when it is not: by which entry it left, or (a late result) by
     /// which entry its call had left.
     pub absent: Option<LifeEnd>,
+    /// Absences that ended no stay, each with the entry from which on it held: of a late result
+    /// that did not enter, of a synthetic result that was superseded while it was away.
+    pub absences: Vec<(Seq, LifeEnd)>,
     /// Whether someone pinned it.
     pub pinned: bool,
     /// The iteration at which it was last restored; it may not leave before that call.
@@ -151,6 +154,25 @@ impl MessageState {
     #[must_use]
     pub fn visible(&self) -> bool {
         self.lives.last().is_some_and(|l| l.left.is_none())
+    }
+
+    /// Whether it was in the window after entry `n`.
+    #[must_use]
+    pub fn visible_at(&self, n: Seq) -> bool {
+        self.lives.iter().any(|l| l.contains(n))
+    }
+
+    /// Why it was not in the window after entry `n`; `None` when it was, or was not logged yet.
+    #[must_use]
+    pub fn absent_at(&self, n: Seq) -> Option<&LifeEnd> {
+        if self.visible_at(n) {
+            return None;
+        }
+        let left = self.lives.iter().filter_map(|l| l.left.as_ref());
+        let ends = left.map(|end| (end.by.seq, end));
+        let others = self.absences.iter().map(|(since, end)| (*since, end));
+        let past = ends.chain(others).filter(|(since, _)| *since <= n);
+        past.max_by_key(|(since, _)| *since).map(|(_, end)| end)
     }
 
     /// Who wrote it.
@@ -266,10 +288,13 @@ pub struct Projection {
     pub(super) digests: Vec<Hash>,
     /// Call parts by (message, part).
     pub(super) calls: HashMap<(Seq, u32), CallInfo>,
-    /// Calls without a final result, by label, in order of filing.
-    pub(super) open: HashMap<Label, Vec<(Seq, u32)>>,
+    /// Calls without a final result, by label.
+    pub(super) open: HashMap<Label, BTreeSet<(Seq, u32)>>,
     pub(super) open_parts: BTreeSet<(Seq, u32)>,
-    /// Closed calls by label: the newest, for late and duplicate results.
+    /// Calls that only synthetic results closed, by label: late real results still bind
+    /// to them.
+    pub(super) interrupted: HashMap<Label, BTreeSet<(Seq, u32)>>,
+    /// Closed calls by label: the newest, for duplicate results.
     pub(super) closed: HashMap<Label, (Seq, u32)>,
     /// The filed model calls; iteration N is at N - 1.
     pub(super) sent: Vec<Sent>,
@@ -295,7 +320,7 @@ pub struct Projection {
     pub(super) unsupported: Option<Seq>,
     /// Idempotency keys: the first entry and how many entries the request wrote.
     pub(super) keys: BTreeMap<String, (Seq, u32)>,
-    /// Evicted and covered messages, for totals.
+    /// Stays that ended without a stand-in, for totals.
     pub(super) evictions: u64,
     /// Refusals ever listed.
     pub(super) refusals: u64,
@@ -356,6 +381,13 @@ impl Projection {
             .get(usize::try_from(iteration.0.checked_sub(1)?).ok()?)
     }
 
+    /// The model call that this entry filed.
+    #[must_use]
+    pub fn call_filed_as(&self, seq: Seq) -> Option<&Sent> {
+        let at = self.sent.binary_search_by_key(&seq, |s| s.fact.seq).ok()?;
+        self.sent.get(at)
+    }
+
     /// The specs of all strategies that ever visited.
     #[must_use]
     pub fn strategies(&self) -> &[String] {
@@ -379,6 +411,14 @@ impl Projection {
     #[must_use]
     pub fn visits_of(&self, strategy: usize) -> usize {
         self.visits_of.get(strategy).map_or(0, Vec::len)
+    }
+
+    /// How many of a strategy's visits had been filed after entry `n`.
+    #[must_use]
+    pub fn visits_until(&self, strategy: usize, n: Seq) -> usize {
+        let seq = |at: usize| self.visits.get(at).map_or(Seq(u64::MAX), |v| v.fact.seq);
+        let visits = self.visits_of.get(strategy);
+        visits.map_or(0, |v| v.partition_point(|at| seq(*at) <= n))
     }
 
     /// The configured chain of strategies.
@@ -505,7 +545,7 @@ impl Projection {
         indices.filter_map(|&i| self.messages.get(i))
     }
 
-    /// How many stays in the window have ended.
+    /// How many stays in the window have ended without a stand-in.
     #[must_use]
     pub const fn evictions(&self) -> u64 {
         self.evictions
@@ -574,18 +614,40 @@ impl Projection {
             .collect()
     }
 
-    /// What became of a message: exactly one of the three.
+    /// What became of a message by the newest entry: exactly one of the three.
     #[must_use]
     pub fn conservation(&self, id: MessageId) -> Option<Conservation> {
-        let message = self.message(id)?;
-        if message.visible() {
-            return Some(Conservation::Visible);
+        self.conservation_at(id, self.head?.seq)
+    }
+
+    /// What had become of a message after entry `n`; `None` before it was logged.
+    ///
+    /// A message is covered while what stands for it is in the window or is covered itself; when a
+    /// claim left without a stand-in, its sources are gone with it. A newer result of the same call
+    /// stands for the synthetic one wherever it is: the group comes back without the latter.
+    #[must_use]
+    pub fn conservation_at(&self, id: MessageId, n: Seq) -> Option<Conservation> {
+        let mut message = self.message(id).filter(|m| m.id.seq() <= n)?;
+        let mut covered = false;
+        // Each stand-in is newer than what it stands for, so this ends.
+        while !message.visible_at(n) {
+            let Some(end) = message.absent_at(n) else {
+                return Some(Conservation::Gone);
+            };
+            if end.reason == LeftReason::Superseded {
+                return Some(Conservation::Covered);
+            }
+            let next = end.stand_in.filter(|s| *s > message.id);
+            let Some(stand_in) = next.and_then(|s| self.message(s)) else {
+                return Some(Conservation::Gone);
+            };
+            message = stand_in;
+            covered = true;
         }
-        let stand_in = message.absent.as_ref().and_then(|a| a.stand_in);
-        Some(if stand_in.is_some() {
+        Some(if covered {
             Conservation::Covered
         } else {
-            Conservation::Gone
+            Conservation::Visible
         })
     }
 

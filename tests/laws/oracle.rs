@@ -1,0 +1,423 @@
+//! A naive second opinion: plain vectors, every question answered by scanning from the start.
+//! Shares no code with the fold; `ctxlog::log` gives it the entries' plain data only.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ctxlog::log::{
+    Author, Body, Change, Commitment, Entry, GroupReason, LeftReason, PartKind, PartSkeleton,
+    Ranges, Seq, StandInKind, VisitOutcome, Visited,
+};
+
+/// How a message is out of the window.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Out {
+    pub by: u64,
+    pub reason: LeftReason,
+    pub stand_in: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Message {
+    pub id: u64,
+    pub place: u64,
+    pub author: Author,
+    pub instruction: bool,
+    pub edges: Vec<u64>,
+    pub sources: Option<(Vec<u64>, LeftReason)>,
+    /// (since, given, content)
+    pub forms: Vec<(u64, u64, Commitment)>,
+    pub out: Option<Out>,
+    /// Calls before the entry that last brought it back.
+    pub restored: Option<u64>,
+}
+
+/// A standing or ended refusal: strategy, reason, first and last visit that found it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Span {
+    pub strategy: String,
+    pub reason: GroupReason,
+    pub first: u64,
+    pub last: u64,
+    pub visits: u64,
+    pub standing: bool,
+}
+
+/// What stood after one entry.
+#[derive(Clone, Debug, Default)]
+pub struct Moment {
+    pub messages: Vec<Message>,
+    /// Ids in window order.
+    pub window: Vec<u64>,
+    pub digest: [u8; 32],
+    pub runs: Vec<u64>,
+    /// The calls so far with their windows.
+    pub calls: Vec<(u64, BTreeSet<u64>)>,
+    pub open: BTreeSet<(u64, u32)>,
+    pub refusals: BTreeMap<u64, Vec<Span>>,
+}
+
+/// What stood after every entry.
+pub fn moments(entries: &[Entry]) -> Vec<Moment> {
+    let mut now = Moment::default();
+    let mut parts: Vec<Logged> = Vec::new();
+    entries
+        .iter()
+        .map(|e| {
+            step(&mut now, &mut parts, e);
+            now.clone()
+        })
+        .collect()
+}
+
+/// A message's id, author and parts.
+type Logged = (u64, Author, Vec<PartSkeleton>);
+
+fn step(now: &mut Moment, parts: &mut Vec<Logged>, e: &Entry) {
+    let n = e.seq.0;
+    match &e.body {
+        Body::Appended(a) => {
+            let edges: Vec<u64> = a
+                .skeleton
+                .parts
+                .iter()
+                .filter_map(|p| p.answers)
+                .map(|(s, _)| s.0)
+                .chain(a.continues.map(|s| s.0))
+                .collect();
+            let out = edges
+                .iter()
+                .filter(|s| **s != n)
+                .find_map(|s| now.get(*s).and_then(|m| m.out.clone()));
+            let older = superseded(parts, a.skeleton.parts.as_slice());
+            parts.push((n, a.skeleton.author, a.skeleton.parts.clone()));
+            if a.skeleton.author == Author::Person && now.begins_run(parts) {
+                now.runs.push(n);
+            }
+            let instruction = a.skeleton.role.is_instruction()
+                && !parts.iter().any(|(_, author, _)| *author == Author::Person);
+            now.messages.push(Message {
+                id: n,
+                place: n,
+                author: a.skeleton.author,
+                instruction,
+                edges,
+                sources: None,
+                forms: vec![(n, n, a.content)],
+                out,
+                restored: None,
+            });
+            for old in older {
+                now.leave(
+                    &[old],
+                    &Out {
+                        by: n,
+                        reason: LeftReason::Superseded,
+                        stand_in: Some(n),
+                    },
+                    true,
+                );
+            }
+            now.open = open_calls(parts);
+        }
+        Body::Called(_) => now.calls.push((n, now.window.iter().copied().collect())),
+        Body::Visited(v) => {
+            let before = now.window.clone();
+            now.change(n, &v.change);
+            now.refuse(n, v, &before);
+        }
+        Body::Edited(edit) => now.change(n, &edit.change),
+        _ => {}
+    }
+    let mut visible: Vec<(u64, u64)> = now
+        .messages
+        .iter()
+        .filter(|m| m.out.is_none())
+        .map(|m| (m.place, m.id))
+        .collect();
+    visible.sort_unstable();
+    now.window = visible.into_iter().map(|(_, id)| id).collect();
+    now.digest = now.hash();
+    let window: BTreeSet<u64> = now.window.iter().copied().collect();
+    for (id, spans) in &mut now.refusals {
+        if !window.contains(id) {
+            spans.iter_mut().for_each(|s| s.standing = false);
+        }
+    }
+}
+
+/// Synthetic results whose call a real one now answers.
+fn superseded(parts: &[Logged], new: &[PartSkeleton]) -> Vec<u64> {
+    let finals = |p: &PartSkeleton| p.answers.filter(|_| !p.is(PartSkeleton::INTERIM));
+    new.iter()
+        .filter_map(finals)
+        .filter_map(|call| {
+            let newest = parts
+                .iter()
+                .rev()
+                .find(|(_, _, ps)| ps.iter().any(|p| finals(p) == Some(call)))?;
+            (newest.1 == Author::Engine).then_some(newest.0)
+        })
+        .collect()
+}
+
+fn open_calls(parts: &[Logged]) -> BTreeSet<(u64, u32)> {
+    let mut open = BTreeSet::new();
+    for (id, _, ps) in parts {
+        for (i, p) in (0_u32..).zip(ps) {
+            if p.kind == PartKind::Call {
+                open.insert((*id, i));
+            } else if let Some((Seq(s), i)) = p.answers.filter(|_| !p.is(PartSkeleton::INTERIM)) {
+                open.remove(&(s, i));
+            }
+        }
+    }
+    open
+}
+
+impl Moment {
+    pub fn get(&self, id: u64) -> Option<&Message> {
+        self.messages.iter().find(|m| m.id == id)
+    }
+
+    /// Called with the person message already in `parts`.
+    fn begins_run(&self, parts: &[Logged]) -> bool {
+        let earlier = &parts[..parts.len() - 1];
+        let newest = earlier
+            .iter()
+            .rposition(|(_, a, _)| matches!(a, Author::Model | Author::Tool));
+        let since = newest.map_or(0, |i| i + 1);
+        let spoken = earlier[since..]
+            .iter()
+            .any(|(_, a, _)| *a == Author::Person);
+        let settled =
+            newest.is_none_or(|i| earlier[i].1 == Author::Model && !self.waits(earlier, i));
+        self.runs.is_empty() || (settled && !spoken)
+    }
+
+    fn waits(&self, parts: &[Logged], at: usize) -> bool {
+        let (id, _, ps) = &parts[at];
+        let answered = |i: u32| ps.iter().any(|p| p.answers == Some((Seq(*id), i)));
+        let own = (0_u32..)
+            .zip(ps)
+            .any(|(i, p)| p.kind == PartKind::Call && !answered(i));
+        let message = self.get(*id);
+        let answers: Vec<u64> = ps
+            .iter()
+            .filter_map(|p| p.answers)
+            .map(|(s, _)| s.0)
+            .collect();
+        let continued = message.and_then(|m| {
+            m.edges
+                .iter()
+                .copied()
+                .find(|e| !answers.contains(e) && e < id)
+        });
+        own || continued
+            .and_then(|c| parts.iter().position(|p| p.0 == c))
+            .is_some_and(|i| self.waits(parts, i))
+    }
+
+    fn ids(&self, ranges: &Ranges) -> Vec<u64> {
+        let inside = |id: u64| ranges.0.iter().any(|(a, b)| a.0 <= id && id <= b.0);
+        self.messages
+            .iter()
+            .map(|m| m.id)
+            .filter(|id| inside(*id))
+            .collect()
+    }
+
+    fn leave(&mut self, ids: &[u64], out: &Out, also_absent: bool) {
+        for m in self.messages.iter_mut().filter(|m| ids.contains(&m.id)) {
+            if m.out.is_none() || also_absent {
+                m.out = Some(out.clone());
+                m.restored = None;
+            }
+        }
+    }
+
+    fn change(&mut self, n: u64, c: &Change) {
+        for left in &c.left {
+            let ids = self.ids(&left.messages);
+            self.leave(
+                &ids,
+                &Out {
+                    by: n,
+                    reason: left.reason,
+                    stand_in: None,
+                },
+                false,
+            );
+        }
+        for s in &c.stand_ins {
+            let ids: Vec<u64> = self.ids(&s.sources);
+            if s.kind == StandInKind::Form {
+                let target = self
+                    .messages
+                    .iter_mut()
+                    .find(|m| ids.first() == Some(&m.id))
+                    .unwrap();
+                target.forms.push((n, n, s.content));
+                continue;
+            }
+            let there: Vec<u64> = ids
+                .iter()
+                .copied()
+                .filter(|id| self.window.contains(id))
+                .collect();
+            let place = there
+                .iter()
+                .map(|id| self.get(*id).unwrap().place)
+                .min()
+                .unwrap_or(n);
+            self.leave(
+                &there,
+                &Out {
+                    by: n,
+                    reason: s.reason,
+                    stand_in: Some(n),
+                },
+                false,
+            );
+            self.messages.push(Message {
+                id: n,
+                place,
+                author: s.skeleton.author,
+                instruction: false,
+                edges: Vec::new(),
+                sources: Some((ids, s.reason)),
+                forms: vec![(n, n, s.content)],
+                out: None,
+                restored: None,
+            });
+        }
+        let calls = self.calls.len() as u64;
+        for id in self.ids(&c.entered) {
+            let m = self.messages.iter_mut().find(|m| m.id == id).unwrap();
+            m.out = None;
+            m.restored = Some(calls);
+            if let Some((sources, reason)) = m.sources.clone() {
+                let covered: Vec<u64> = sources
+                    .iter()
+                    .filter(|s| self.get(**s).unwrap().out.is_none())
+                    .flat_map(|s| self.group(*s))
+                    .collect();
+                self.leave(
+                    &covered,
+                    &Out {
+                        by: n,
+                        reason,
+                        stand_in: Some(id),
+                    },
+                    false,
+                );
+            }
+        }
+        for (message, given) in &c.reverted {
+            let m = self
+                .messages
+                .iter_mut()
+                .find(|m| m.id == message.0)
+                .unwrap();
+            let form = *m.forms.iter().find(|f| f.1 == given.0).unwrap();
+            m.forms.push((n, form.1, form.2));
+        }
+    }
+
+    fn refuse(&mut self, n: u64, v: &Visited, before: &[u64]) {
+        let unasked = matches!(
+            v.outcome,
+            VisitOutcome::Unmeasurable | VisitOutcome::StaleMeasurement
+        );
+        let released = self.ids(&v.released);
+        for (id, spans) in &mut self.refusals {
+            for s in spans
+                .iter_mut()
+                .filter(|s| s.standing && s.strategy == v.strategy)
+            {
+                if unasked || released.contains(id) || !before.contains(id) {
+                    s.standing = false;
+                }
+            }
+        }
+        for r in &v.refused {
+            for id in self.ids(&r.messages) {
+                let spans = self.refusals.entry(id).or_default();
+                spans
+                    .iter_mut()
+                    .filter(|s| s.strategy == v.strategy)
+                    .for_each(|s| s.standing = false);
+                spans.push(Span {
+                    strategy: v.strategy.clone(),
+                    reason: r.reason,
+                    first: n,
+                    last: n,
+                    visits: 0,
+                    standing: true,
+                });
+            }
+        }
+        for s in self
+            .refusals
+            .values_mut()
+            .flatten()
+            .filter(|s| s.standing && s.strategy == v.strategy)
+        {
+            (s.last, s.visits) = (n, s.visits + 1);
+        }
+    }
+
+    /// Everything reachable over edges, in either direction.
+    pub fn group(&self, id: u64) -> BTreeSet<u64> {
+        let mut group = BTreeSet::from([id]);
+        loop {
+            let more: Vec<u64> = self
+                .messages
+                .iter()
+                .flat_map(|m| m.edges.iter().map(move |e| (m.id, *e)))
+                .flat_map(|(a, b)| [(a, b), (b, a)])
+                .filter(|(a, b)| group.contains(a) && !group.contains(b))
+                .map(|(_, b)| b)
+                .collect();
+            if more.is_empty() {
+                return group;
+            }
+            group.extend(more);
+        }
+    }
+
+    /// `visible`, `covered` or `evicted`; `None` where it is not logged.
+    pub fn fate(&self, id: u64) -> Option<&'static str> {
+        let Some(out) = &self.get(id)?.out else {
+            return Some("visible");
+        };
+        Some(match out.stand_in {
+            Some(_) if out.reason == LeftReason::Superseded => "covered",
+            Some(stand_in) if self.fate(stand_in) != Some("evicted") => "covered",
+            _ => "evicted",
+        })
+    }
+
+    pub fn in_request(&self, id: u64) -> bool {
+        let person = self.get(id).is_some_and(|m| m.author == Author::Person);
+        person && self.runs.last().is_some_and(|run| *run <= id)
+    }
+
+    pub fn in_envelope(&self, id: u64) -> bool {
+        self.get(id).is_some_and(|m| m.instruction)
+    }
+
+    fn hash(&self) -> [u8; 32] {
+        let mut digest = [0; 32];
+        for id in &self.window {
+            let m = self.get(*id).unwrap();
+            let (_, given, content) = m.forms.last().unwrap();
+            let mut bytes = digest.to_vec();
+            for number in [m.place, *id, *given] {
+                bytes.extend_from_slice(&number.to_le_bytes());
+            }
+            bytes.extend_from_slice(&content.digest.0);
+            digest = blake3::derive_key("ctxlog window v1", &bytes);
+        }
+        digest
+    }
+}
