@@ -15,7 +15,7 @@ use ctxlog::formats::{Transcript, input, openai_chat};
 use ctxlog::log::{
     Author, Body, GroupReason, Iteration, Message, MessageId, Role, Seq, VisitOutcome, Visited,
 };
-use ctxlog::window::{Measure, MessageState, Projection, Window, estimate};
+use ctxlog::window::{MessageState, Projection, Window, estimate};
 use ctxlog::{Error, strategy};
 
 use super::Context;
