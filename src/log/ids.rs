@@ -6,11 +6,11 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// A conversation's identity: 16 bytes, chosen at birth, the same in every store.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConversationId(pub [u8; 16]);
 
 /// A blake3 hash: of an entry, a window or a payload commitment.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hash(pub [u8; 32]);
 
 impl Hash {
@@ -151,6 +151,26 @@ macro_rules! hex_text {
                 read_hex::<$n>(text).map(Self)
             }
         }
+        // Bytes where they are stored, hexadecimal digits where people or tools read them.
+        impl Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+                if s.is_human_readable() {
+                    s.collect_str(self)
+                } else {
+                    self.0.serialize(s)
+                }
+            }
+        }
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+                if d.is_human_readable() {
+                    let text = String::deserialize(d)?;
+                    text.parse().map_err(serde::de::Error::custom)
+                } else {
+                    Deserialize::deserialize(d).map(Self)
+                }
+            }
+        }
     };
 }
 
@@ -162,5 +182,21 @@ impl Hash {
     #[must_use]
     pub fn short(&self) -> String {
         self.to_string().chars().take(8).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_is_hexadecimal_in_json_and_bytes_where_it_is_stored() {
+        let hash = Hash([0xa5; 32]);
+        let json = serde_json::to_string(&hash).unwrap();
+        assert_eq!(json, format!("\"{}\"", "a5".repeat(32)));
+        assert_eq!(serde_json::from_str::<Hash>(&json).unwrap(), hash);
+        let stored = bincode::serialize(&hash).unwrap();
+        assert_eq!(stored, hash.0);
+        assert_eq!(bincode::deserialize::<Hash>(&stored).unwrap(), hash);
     }
 }
