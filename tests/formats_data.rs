@@ -231,8 +231,9 @@ fn crosses_over(of: (&str, Profile, &str), to: Profile) {
         );
         let tools = |s: &[(String, Json)]| {
             let is_tool = |t: &Json| t.0.contains("\"function\":");
-            s.iter()
-                .any(|(n, v)| n == "tools" && json::array(v).unwrap().iter().all(is_tool))
+            s.iter().any(|(n, v)| {
+                n == "tools" && v.0 != "[]" && json::array(v).unwrap().iter().all(is_tool)
+            })
         };
         if to == Profile::Anthropic && tools(&settings(transcript)) {
             assert!(body["tools"][0]["input_schema"].is_object(), "{place}");

@@ -265,6 +265,77 @@ fn sourced() -> impl Strategy<Value = Vec<Message>> {
     prop_oneof![claude, chat]
 }
 
+/// Some messages that belong together, now and then a single odd one.
+fn episode(
+    usual: &'static [&'static [&'static str]],
+    odd: &'static [&'static str],
+) -> impl Strategy<Value = Vec<String>> {
+    prop_oneof![
+        19 => prop::sample::select(usual).prop_map(|e| e.iter().map(|&m| m.to_owned()).collect()),
+        1 => prop::sample::select(odd).prop_map(|m| vec![m.to_owned()]),
+    ]
+}
+
+const CHAT_EPISODES: &[&[&str]] = &[
+    &[r#"{"role":"user","content":"hi","name":"n"}"#],
+    &[r#"{"role":"developer","content":[{"type":"text","text":"","cache_control":{}}]}"#],
+    &[r#"{"role":"assistant","content":"","tool_calls":null,"audio":null}"#],
+    &[r#"{"role":"assistant","content":null,"refusal":"no"}"#],
+    &[r#"{"content":"k","role":"assistant","reasoning":"r","reasoning_details":[1]}"#],
+    &[r#"{"role":"function","name":"f","content":"ok"}"#],
+    &[
+        r#"{"role":"assistant","function_call":{"name":"f","arguments":"{}"},"content":null}"#,
+        r#"{"role":"function","name":"f","content":"ok"}"#,
+    ],
+    &[
+        r#"{"role":"assistant","content":null,"tool_calls":[{"id":"a","index":-1,"type":"function","function":{"name":"t","arguments":"{ }"}},{"id":"b","type":"custom","custom":{"name":"t","input":"x"}}]}"#,
+        r#"{"role":"tool","tool_call_id":"b","name":"t","content":[]}"#,
+        r#"{"role":"tool","tool_call_id":"a","content":null}"#,
+    ],
+];
+const CHAT_ODDITIES: &[&str] = &[
+    r#"{"role":"assistant","content":[],"content":"k"}"#,
+    r#"{"role":"user","content":""}"#,
+    r#"{"role":"user","content":[7]}"#,
+    r#"{"role":"assistant"}"#,
+    r#"{"role":"assistant","content":[]}"#,
+    r#"{"role":"tool","tool_call_id":"a","content":"x"}"#,
+];
+const CLAUDE_EPISODES: &[&[&str]] = &[
+    &[r#"{"role":"user","content":"hi"}"#],
+    &[r#"{"role":"assistant","content":[{"type":"text","text":"k","citations":null}]}"#],
+    &[
+        r#"{"role":"user","content":[{"type":"text","text":"s"}]}"#,
+        r#"{"role":"system","content":"now"}"#,
+        r#"{"role":"assistant","content":"k"}"#,
+    ],
+    &[
+        r#"{"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"s"},{"type":"tool_use","id":"a","name":"t","input":{ }},{"type":"tool_use","id":"b","name":"t","input":{},"caller":{}}]}"#,
+        r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"b"},{"type":"tool_result","tool_use_id":"a","content":"","is_error":true},{"type":"text","text":"and"}]}"#,
+    ],
+    &[
+        r#"{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"t","input":{}}]}"#,
+        r#"{"role":"assistant","content":[{"type":"tool_use","id":"b","name":"t","input":{}}]}"#,
+        r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[]}]}"#,
+        r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"b","content":null}]}"#,
+    ],
+    &[
+        r#"{"role":"assistant","content":[{"type":"server_tool_use","id":"n","name":"s","input":{}},{"type":"web_search_tool_result","tool_use_id":"n","content":[]},{"type":"text","text":"k"}]}"#,
+    ],
+    &[
+        r#"{"role":"user","content":[{"type":"container_upload","file_id":"f"},{"type":"image","source":{}}]}"#,
+    ],
+];
+const CLAUDE_ODDITIES: &[&str] = &[
+    r#"{"role":"assistant","content":""}"#,
+    r#"{"role":"assistant","content":[]}"#,
+    r#"{"role":"assistant","content":[{"type":"redacted_thinking","data":"x"},{"type":"text","text":"k"}],"x":1}"#,
+    r#"{"role":"assistant","content":[{"type":"server_tool_use","id":"n","name":"s","input":{}}]}"#,
+    r#"{"role":"system","content":"x"}"#,
+    r#"{"role":"user","content":[{"type":"text","text":"a","text":"b"}]}"#,
+    r#"{"role":"user","content":" "}"#,
+];
+
 fn conversation(
     message: impl Strategy<Value = Vec<Message>>,
 ) -> impl Strategy<Value = Vec<(Vec<Message>, bool)>> {
@@ -330,7 +401,7 @@ fn one(message: Message) -> Vec<Message> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #![proptest_config(ProptestConfig { cases: 1000, max_global_rejects: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn what_live_conversations_hold_renders_legally(groups in conversation(usual().prop_map(one))) {
@@ -349,16 +420,20 @@ proptest! {
 
     #[test]
     fn nothing_is_changed_where_no_rule_is_broken(
-        groups in conversation(sourced()), profile in prop::sample::select(PROFILES.to_vec())
+        chat in prop::collection::vec(episode(CHAT_EPISODES, CHAT_ODDITIES), 0..6),
+        claude in prop::collection::vec(episode(CLAUDE_EPISODES, CLAUDE_ODDITIES), 0..6),
+        profile in prop::sample::select(PROFILES.to_vec()),
     ) {
-        let format = match profile {
-            Profile::OpenAiChat => openai_chat::FORMAT,
-            _ => anthropic::FORMAT,
+        let read = |text: &String| {
+            let json = Json(text.clone());
+            let messages = match profile {
+                Profile::OpenAiChat => openai_chat::read_message(&json).map(|m| vec![m]),
+                _ => anthropic::read_message(&json, anthropic::FORMAT),
+            };
+            (messages.unwrap(), false)
         };
-        let own: Vec<_> = groups.into_iter().filter(|(messages, _)| {
-            messages[0].source.as_ref().unwrap().format == format
-        }).collect();
-        let log = log_of(&own);
+        let episodes = if profile == Profile::OpenAiChat { &chat } else { &claude };
+        let log = log_of(&episodes.iter().flatten().map(read).collect::<Vec<_>>());
         let (_, as_is) = drawn(profile, &log, true);
         let problems = lint(profile, &as_is);
         let moved = |p: &&ctxlog::formats::Problem| p.hard || (p.rule == "A16" && !p.message.starts_with("only newer"));
@@ -506,4 +581,78 @@ fn a_source_text_is_not_given_back_once_its_message_has_changed() {
             .body
             .contains("secret")
     );
+}
+
+#[test]
+fn a_session_lines_own_fields_are_not_sent() {
+    let line = r#"{"id":"msg_1","type":"message","role":"assistant","model":"m","content":
+        [{"type":"thinking","thinking":"x","signature":"s"},{"type":"text","text":"k"}],"usage":{}}"#;
+    let read = anthropic::read_message(&Json(line.into()), "claude-code").unwrap();
+    let log = log_of(&[(vec![Message::person("hi")], false), (read, false)]);
+    for as_is in [true, false] {
+        let (rendered, body) = drawn(Profile::Anthropic, &log, as_is);
+        let expected: Value = serde_json::from_str(
+            r#"{"role":"assistant","content":[{"type":"thinking","thinking":"x","signature":"s"},
+                {"type":"text","text":"k"}]}"#,
+        )
+        .unwrap();
+        assert_eq!(body["messages"][1], expected);
+        assert_eq!(rendered.repairs, []);
+    }
+}
+
+#[test]
+fn another_providers_content_is_mapped_and_its_losses_are_listed() {
+    let claude = r#"{"role":"assistant","content":[{"type":"thinking","thinking":"x","signature":"s"},
+        {"type":"tool_use","id":"a","name":"t","input":{"b": 1}}]}"#;
+    let result = r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[
+        {"type":"text","text":"r"},{"type":"image","source":{"type":"url","url":"https://x"}}]},
+        {"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}}]}"#;
+    let read = |json: &str| {
+        (
+            anthropic::read_message(&Json(json.into()), anthropic::FORMAT).unwrap(),
+            false,
+        )
+    };
+    let log = log_of(&[read(claude), read(result)]);
+    let (rendered, body) = drawn(Profile::OpenAiChat, &log, false);
+    let expected: Value = serde_json::from_str(
+        r#"[{"role":"assistant","content":null,"tool_calls":
+            [{"id":"a","type":"function","function":{"name":"t","arguments":"{\"b\": 1}"}}]},
+          {"role":"tool","tool_call_id":"a","content":[{"type":"text","text":"r"},
+            {"type":"text","text":"[image left out: this provider has no place for it]"}]},
+          {"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AA=="}}]}]"#,
+    )
+    .unwrap();
+    assert_eq!(body["messages"], expected);
+    assert!(rendered.repairs.iter().all(|r| r.rule == "map"));
+    assert_eq!(rendered.repairs.len(), 3, "{:?}", rendered.repairs);
+}
+
+#[test]
+fn settings_of_another_provider_are_mapped() {
+    let tools = r#"[{"type":"function","function":{"name":"t","description":"d","parameters":{"type":"object"}}}]"#;
+    let settings = vec![
+        ("model".to_owned(), Json("\"gpt\"".into())),
+        ("tools".to_owned(), Json(tools.into())),
+        ("temperature".to_owned(), Json("0".into())),
+        ("max_completion_tokens".to_owned(), Json("7".into())),
+    ];
+    let rendered = render(
+        Profile::Anthropic,
+        &[],
+        &settings,
+        openai_chat::FORMAT,
+        Some("claude"),
+        false,
+    );
+    let body: Value = serde_json::from_str(&rendered.body).unwrap();
+    assert_eq!(body["model"], "claude");
+    assert_eq!(body["max_tokens"], 7);
+    assert_eq!(body["tools"][0]["input_schema"]["type"], "object");
+    assert_eq!(body["tools"][0]["name"], "t");
+    assert!(body.get("temperature").is_none());
+    let plain = render(Profile::Anthropic, &[], &vec![], "", None, false);
+    let body: Value = serde_json::from_str(&plain.body).unwrap();
+    assert_eq!(body["max_tokens"], ctxlog::formats::DEFAULT_MAX_TOKENS);
 }

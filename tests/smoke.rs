@@ -10,7 +10,7 @@ fn an_old_result_leaves_and_comes_back() {
     let chat = store
         .conversation("a")
         .unwrap()
-        .with_strategy(SlidingWindow::new(2).unwrap())
+        .with_strategy(SlidingWindow::new(2))
         .unwrap();
     chat.append(Message::system("S")).unwrap();
     chat.append(Message::person("U1")).unwrap();

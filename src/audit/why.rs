@@ -183,6 +183,17 @@ pub fn why(chat: &Conversation, id: MessageId, n: Seq) -> Result<Why, Error> {
     Ok(why)
 }
 
+impl Conversation {
+    /// Why a message is, or is not, in the window now.
+    ///
+    /// # Errors
+    /// `nothing-matches` when it was never logged.
+    pub fn why(&self, message: MessageId) -> Result<Why, Error> {
+        let head = self.head()?.map_or(Seq(0), |h| h.seq);
+        why(self, message, head)
+    }
+}
+
 struct Question<'a> {
     projection: &'a Projection,
     message: &'a MessageState,

@@ -82,7 +82,7 @@ impl Conversation {
     }
 
     /// The engine's milder head rule.
-    fn accepts_head(&self, state: &State, expected: Option<Seq>) -> Result<(), Error> {
+    pub(super) fn accepts_head(&self, state: &State, expected: Option<Seq>) -> Result<(), Error> {
         let (Some(expected), Some(head)) = (expected, state.head) else {
             return Ok(());
         };
@@ -208,8 +208,15 @@ impl Conversation {
     /// Sets the chain of strategies. Setting the same chain again writes nothing.
     ///
     /// # Errors
-    /// `policy-conflict` when another chain is set already.
+    /// `policy-conflict` when another chain is set already; `invalid-option` when a parameter is not
+    /// possible.
     pub fn with_strategies(self, chain: Vec<Arc<dyn Strategy>>) -> Result<Self, Error> {
+        for strategy in &chain {
+            let impossible = |e: crate::strategy::SpecError| {
+                Error::refused(RequestReason::InvalidOption, e.to_string())
+            };
+            strategy.check().map_err(impossible)?;
+        }
         {
             let mut state = self.lock()?;
             let specs: Vec<String> = chain.iter().map(|s| s.spec()).collect();
@@ -275,26 +282,14 @@ impl Conversation {
         if self.same_settings(&state, format, model, settings)? {
             return Ok(());
         }
-        let overhead = overhead(settings);
-        let settings_of = |content| Settings {
-            model: model.map(str::to_owned),
-            format: format.to_owned(),
-            content,
-            overhead,
-        };
+        let meta = self.meta(&Options::default(), None);
         self.file(&mut state, |stage, _| {
-            let content = stage.content(payload::encode_text(&settings.0))?;
-            let settings = Some(settings_of(content));
-            let body = Configured {
-                settings,
-                ..Configured::default()
-            };
-            stage.file(Body::Configured(body), self.meta(&Options::default(), None))?;
+            file_settings(stage, format, model, settings, meta)?;
             Ok(())
         })
     }
 
-    fn same_settings(
+    pub(super) fn same_settings(
         &self,
         state: &State,
         format: &str,
@@ -354,8 +349,29 @@ impl Conversation {
     }
 }
 
+pub(super) fn file_settings(
+    stage: &mut Stage<'_>,
+    format: &str,
+    model: Option<&str>,
+    settings: &Json,
+    meta: Meta,
+) -> Result<Seq, Error> {
+    let content = stage.content(payload::encode_text(&settings.0))?;
+    let settings = Settings {
+        model: model.map(str::to_owned),
+        format: format.to_owned(),
+        content,
+        overhead: overhead(settings),
+    };
+    let body = Configured {
+        settings: Some(settings),
+        ..Configured::default()
+    };
+    stage.file(Body::Configured(body), meta)
+}
+
 /// Tokens that request settings cost in every request: their JSON text, counted.
-pub(super) fn overhead(settings: &Json) -> Option<Count> {
+fn overhead(settings: &Json) -> Option<Count> {
     crate::tokens::count(&settings.0)
 }
 

@@ -1,13 +1,13 @@
 //! Calling: strategies visit, then the call is filed, in one batch.
 
 use crate::log::{
-    Author, Block, BlockBody, Body, By, Called, Door, Hash, Iteration, Message, OpenCalls, Part,
-    PartBody, Provenance, RequestReason, Role, Seq, Shape, Trigger,
+    Author, Block, BlockBody, Body, Called, Hash, Iteration, Json, Message, MessageId, OpenCalls,
+    Part, PartBody, Provenance, RequestReason, Role, Seq, Shape, Trigger,
 };
 use crate::strategy::{Outlook, visit};
-use crate::window::{CallInfo, Window};
+use crate::window::{CallInfo, MessageState, Window};
 
-use super::append::{Options, append_bound};
+use super::append::{Options, append_bound, file_settings};
 use super::content::LoadedWindow;
 use super::conversation::{Conversation, State, Work, counts};
 use super::error::Error;
@@ -57,34 +57,56 @@ impl Conversation {
     /// Takes the window to send, with options and the model's name.
     ///
     /// # Errors
-    /// As [`Conversation::call`].
+    /// As [`Conversation::call`]; also `stale-head` and `idempotency-conflict`.
     pub fn call_with(&self, options: &Options, model: Option<&str>) -> Result<Call, Error> {
+        self.call_request(options, model, None)
+    }
+
+    /// Takes the window to send. Request settings (everything of a request but its messages, as
+    /// JSON text in the named format's terms) that differ from those in force are filed before the
+    /// call, in the same batch.
+    ///
+    /// # Errors
+    /// As [`Conversation::call_with`].
+    pub fn call_request(
+        &self,
+        options: &Options,
+        model: Option<&str>,
+        settings: Option<(&str, &Json)>,
+    ) -> Result<Call, Error> {
         let mut state = self.lock()?;
         if let Some(call) = repeated_call(&state, options)? {
             return Ok(call);
         }
-        self.accepts(&state, options)?;
+        self.accepts_head(&state, options.expected)?;
+        self.knows_strategies(&state)?;
         self.supply_counts(&mut state)?;
+        let changed = match settings {
+            Some((format, json)) if !self.same_settings(&state, format, model, json)? => settings,
+            _ => None,
+        };
         let draft = Draft {
             model: model.map(str::to_owned),
             policy: state.projection.open_calls_policy(),
             visits: true,
             provenance: options.provenance.unwrap_or(Provenance::Recorded),
         };
+        let meta = self.meta(options, None);
         let mut filed = self.file(&mut state, |stage, work| {
-            file_call(stage, work, &draft, &self.meta(options, None))
+            if let Some((format, json)) = changed {
+                let meta = Meta {
+                    key: None,
+                    ..meta.clone()
+                };
+                file_settings(stage, format, model, json, meta)?;
+            }
+            file_call(stage, work, &draft, &meta)
         })?;
         filed.window = state.projection.window();
         Ok(filed)
     }
 
-    fn accepts(&self, state: &State, options: &Options) -> Result<(), Error> {
-        if let (Some(expected), Some(head)) = (options.expected, state.head)
-            && expected != head.seq
-        {
-            let detail = format!("the call expects {expected}; the head is {}", head.seq);
-            return Err(Error::refused(RequestReason::StaleHead, detail));
-        }
+    fn knows_strategies(&self, state: &State) -> Result<(), Error> {
         if state.chain.len() != state.projection.chain().len() {
             let detail = format!(
                 "'{}' is configured with [{}]; not all of them are known here",
@@ -171,13 +193,16 @@ pub(super) fn file_call(
     draft: &Draft,
     meta: &Meta,
 ) -> Result<Call, Error> {
-    let key = meta.key.clone();
-    let meta = Meta {
+    let engines = Meta {
+        by: crate::log::By {
+            door: crate::log::Door::Engine,
+            ..meta.by.clone()
+        },
         key: None,
         ..meta.clone()
     };
-    let closed = close_open_calls(stage, work, draft, &meta)?;
-    let visits = file_visits(stage, work, draft, &meta)?;
+    let closed = close_open_calls(stage, work, draft, &engines)?;
+    let visits = file_visits(stage, work, draft, &engines)?;
     let called = Called {
         window: stage.state.digest(),
         messages: stage.state.window_len(),
@@ -190,9 +215,8 @@ pub(super) fn file_call(
     };
     let iteration = stage.iteration();
     let meta = Meta {
-        key,
         provenance: draft.provenance,
-        ..meta
+        ..meta.clone()
     };
     let id = stage.file(Body::Called(called), meta)?;
     let window = Window {
@@ -223,12 +247,7 @@ fn file_visits(
     for (position, strategy) in (0_u32..).zip(work.chain) {
         if let Outlook::Visit(body) = visit(stage.state, strategy.as_ref(), position, Trigger::Call)
         {
-            let by = By {
-                door: Door::Engine,
-                ..meta.by.clone()
-            };
             let meta = Meta {
-                by,
                 provenance: draft.provenance,
                 ..meta.clone()
             };
@@ -238,10 +257,15 @@ fn file_visits(
     Ok(visits)
 }
 
-/// Calls that have neither a final nor an interim result, and that a client has to answer.
+/// Calls of the window that have neither a final nor an interim result, and that a client has to
+/// answer.
 fn unanswered(stage: &Stage<'_>) -> Vec<((Seq, u32), CallInfo)> {
+    let visible = |seq| {
+        let message = stage.state.message(MessageId(seq));
+        message.is_some_and(MessageState::visible)
+    };
     let open = stage.state.open_calls();
-    open.filter(|(_, c)| !c.native && !c.interim)
+    open.filter(|((seq, _), c)| !c.native && !c.interim && visible(*seq))
         .map(|(key, c)| (key, c.clone()))
         .collect()
 }
@@ -292,12 +316,7 @@ fn close(
         extra: Vec::new(),
     };
     let message = Message::new(Role::Tool, Author::Engine, vec![part]);
-    let by = By {
-        door: Door::Engine,
-        ..meta.by.clone()
-    };
     let meta = Meta {
-        by,
         provenance: Provenance::Synthetic,
         ..meta.clone()
     };

@@ -1,5 +1,6 @@
 //! Reading words back: messages, settings, notes.
 
+use crate::formats::{Item, Profile, Rendered, render};
 use crate::log::{
     Author, Fields, Json, Message, MessageId, Part, Role, Seq, payload,
     payload::{PayloadError, Secret},
@@ -60,23 +61,32 @@ pub struct LoadedWindow {
 }
 
 impl LoadedWindow {
+    /// The request body a client would send. With `as_is` the provider's rules are not made to
+    /// hold; without it, what was changed for them is listed.
+    #[must_use]
+    pub fn render(&self, profile: Profile, as_is: bool) -> Rendered {
+        let (items, model) = (self.rendered_items(), self.model.as_deref());
+        render(
+            profile,
+            &items,
+            &self.settings,
+            &self.settings_format,
+            model,
+            as_is,
+        )
+    }
+
     /// The items as rendering takes them.
     #[must_use]
-    pub fn rendered_items(&self) -> Vec<crate::formats::Item<'_>> {
-        let item = |i: &'_ LoadedItem| -> (Seq, Option<Seq>, Option<Seq>) {
-            (i.id.seq(), i.continues, i.same_source)
-        };
+    pub fn rendered_items(&self) -> Vec<Item<'_>> {
         self.items
             .iter()
-            .map(|i| {
-                let (seq, continues, same_source) = item(i);
-                crate::formats::Item {
-                    seq,
-                    message: &i.message,
-                    continues,
-                    same_source,
-                    answers: &i.answers,
-                }
+            .map(|i| Item {
+                seq: i.id.seq(),
+                message: &i.message,
+                continues: i.continues,
+                same_source: i.same_source,
+                answers: &i.answers,
             })
             .collect()
     }
@@ -176,6 +186,14 @@ impl Conversation {
             settings,
             model,
         })
+    }
+
+    /// The request body for a window, with the provider's rules made to hold.
+    ///
+    /// # Errors
+    /// When words are damaged or lost.
+    pub fn render(&self, window: &Window, profile: Profile) -> Result<Rendered, Error> {
+        Ok(self.load(window.clone())?.render(profile, false))
     }
 
     /// The settings in force after entry `n`: their format, the model, their fields.

@@ -7,15 +7,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::formats::{Link, Step, Transcript};
 use crate::log::{
-    Block, BlockBody, Body, By, Change, Configured, Door, EditAction, Edited, Fields, Head, Json,
-    Key, Left, LeftReason, Message, MessageId, Micros, Noted, OpenCalls, PartBody, Provenance,
-    RequestReason, Seq, Settings, StandIn, StandInKind, payload,
+    Block, BlockBody, Body, By, Change, Door, EditAction, Edited, Fields, Head, Json, Key, Left,
+    LeftReason, Message, MessageId, Micros, Noted, OpenCalls, PartBody, Provenance, RequestReason,
+    Seq, StandIn, StandInKind, payload,
 };
 use crate::strategy::Strategy;
-use crate::window::BindError;
+use crate::window::{BindError, MessageState};
 use std::sync::Arc;
 
-use super::append::{self, Options, file_returned, overhead, returned_words, store_content};
+use super::append::{self, Options, file_returned, file_settings, returned_words, store_content};
 use super::call::{Draft, file_call};
 use super::conversation::{Conversation, State, Store, Work};
 use super::error::{Error, Refusal};
@@ -50,7 +50,7 @@ pub struct Imported {
     pub entries: u64,
     /// Visits in the log.
     pub visits: u64,
-    /// Stays in the window that ended.
+    /// Stays in the window that ended without a stand-in.
     pub evicted: u64,
     /// Message refusals listed.
     pub refused: u64,
@@ -315,18 +315,7 @@ impl<'a> Import<'a> {
         meta: Meta,
     ) -> Result<Seq, Error> {
         let text = crate::formats::json::write_object(settings);
-        let content = stage.content(payload::encode_text(&text.0))?;
-        let settings = Settings {
-            model: model.map(str::to_owned),
-            format: self.transcript.format.to_owned(),
-            content,
-            overhead: overhead(&text),
-        };
-        let body = Configured {
-            settings: Some(settings),
-            ..Configured::default()
-        };
-        stage.file(Body::Configured(body), meta)
+        file_settings(stage, self.transcript.format, model, &text, meta)
     }
 
     fn message(
@@ -491,11 +480,11 @@ impl<'a> Import<'a> {
     /// The message of the step that wrote an entry.
     fn message_of(&self, seq: Seq) -> Option<Message> {
         let ordinal = self.messages.iter().position(|s| *s == seq)?;
-        let messages = self.transcript.steps.iter().filter_map(|s| match s {
+        let mut messages = self.transcript.steps.iter().filter_map(|s| match s {
             Step::Message { message, .. } => Some(message),
             _ => None,
         });
-        messages.skip(ordinal).next().cloned()
+        messages.nth(ordinal).cloned()
     }
 
     /// The source went back: groups that are wholly off its path leave.
@@ -506,7 +495,7 @@ impl<'a> Import<'a> {
             .map(|s| MessageId(*s))
             .collect();
         let state = &stage.state;
-        let visible = |id: &MessageId| state.message(*id).is_some_and(|m| m.visible());
+        let visible = |id: &MessageId| state.message(*id).is_some_and(MessageState::visible);
         let whole = |id: &MessageId| {
             state
                 .group_of(*id)

@@ -33,7 +33,7 @@ impl Format {
         match self {
             Self::OpenAiChat => super::openai_chat::FORMAT,
             Self::Anthropic => super::anthropic::FORMAT,
-            Self::ClaudeCode => "claude-code",
+            Self::ClaudeCode => super::claude_code::FORMAT,
             Self::Ctxlog => "ctxlog",
         }
     }

@@ -76,10 +76,41 @@ pub fn array(json: &Json) -> Option<Vec<Json>> {
     Some(values)
 }
 
-/// The text of a string; `None` when it is no string, or one that is not Unicode.
+/// The text of a string; `None` when it is no string. Half of a surrogate pair, which a client
+/// leaves where it cut a text, reads as U+FFFD.
 #[must_use]
 pub fn string(json: &Json) -> Option<String> {
-    serde_json::from_str(&json.0).ok()
+    let read = serde_json::from_str(&json.0);
+    read.or_else(|_| serde_json::from_str(&mend_surrogates(&json.0)))
+        .ok()
+}
+
+/// The same JSON text with U+FFFD in place of every half of a surrogate pair.
+fn mend_surrogates(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, escape)) = rest.split_once('\\') {
+        let (taken, after) = split_escape(escape);
+        out.push_str(before);
+        out.push('\\');
+        out.push_str(taken);
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// What belongs to the escape that a backslash began, and what follows it.
+fn split_escape(text: &str) -> (&str, &str) {
+    let unit = |text: &str| u16::from_str_radix(text.strip_prefix('u')?.get(..4)?, 16).ok();
+    let after = text.get(5..).unwrap_or_default();
+    let low = after.strip_prefix('\\').and_then(unit);
+    let len = match (unit(text), low) {
+        (Some(0xD800..=0xDBFF), Some(0xDC00..=0xDFFF)) => 11,
+        (Some(0xD800..=0xDFFF), _) => return ("ufffd", after),
+        _ => text.chars().next().map_or(0, char::len_utf8),
+    };
+    text.split_at_checked(len).unwrap_or((text, ""))
 }
 
 /// The value of `true` or `false`.
@@ -266,6 +297,26 @@ mod tests {
         assert_eq!(outer.len(), 1);
         assert!(object(&Json(deep.clone())).is_none());
         assert!(!equal(&Json(deep.clone()), &Json(format!(" {deep}"))));
+    }
+
+    #[test]
+    fn half_of_a_surrogate_pair_reads_as_a_replacement_character() {
+        let read = |text: &str| string(&Json(format!("\"{text}\""))).unwrap();
+        assert_eq!(read(r"a\ud83db"), "a\u{fffd}b");
+        assert_eq!(
+            read(r"\ude00\ud83d\ude00\ud83d\n\\ud83d"),
+            "\u{fffd}\u{1f600}\u{fffd}\n\\ud83d"
+        );
+        assert_eq!(read(r"\ud83d\ud83d\ude00"), "\u{fffd}\u{1f600}");
+        for text in [
+            r#""\ud83"#,
+            r#""\u12"#,
+            r#""\"#,
+            r#""\ud83d\x""#,
+            "\"\\u\u{e9}\u{e9}\"",
+        ] {
+            assert_eq!(string(&Json(text.into())), None, "{text}");
+        }
     }
 
     #[test]

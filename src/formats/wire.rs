@@ -2,7 +2,7 @@
 //! where they came from one, with parts that repairs may change.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{Item, Profile, Repair, anthropic, openai_chat};
 use crate::log::{BlockBody, Fields, Json, Message, Part, PartBody, Role, Seq, Shape};
@@ -193,8 +193,11 @@ pub(crate) fn gather<'a>(items: &[Item<'a>], profile: Profile) -> Vec<Wire<'a>> 
         });
         let place = head.and_then(|h| places.get(&h).copied());
         match place.and_then(|p| wires.get_mut(p).map(|w| (p, w))) {
-            Some((place, wire)) if fits(wire, item) => {
+            Some((place, wire)) if fits(wire, item, profile) => {
                 wire.add(item);
+                if origin(item.message, profile) == Origin::Foreign {
+                    wire.origin = Origin::Foreign;
+                }
                 wire.shape = Shape::List;
                 places.insert(item.seq, place);
             }
@@ -208,9 +211,14 @@ pub(crate) fn gather<'a>(items: &[Item<'a>], profile: Profile) -> Vec<Wire<'a>> 
     wires
 }
 
-fn fits(wire: &Wire<'_>, item: &Item<'_>) -> bool {
+/// Messages of the profile's own format and others are read differently and stay apart.
+fn fits(wire: &Wire<'_>, item: &Item<'_>, profile: Profile) -> bool {
+    let mapped = |origin| matches!(origin, Origin::Made | Origin::Foreign);
+    let origin = origin(item.message, profile);
+    let alike = wire.origin == origin || (mapped(wire.origin) && mapped(origin));
     let words_after_results = wire.role == Role::Tool && item.message.role == Role::User;
-    wire.role == item.message.role || (item.continues.is_none() && words_after_results)
+    let sides = wire.role == item.message.role || (item.continues.is_none() && words_after_results);
+    alike && sides
 }
 
 /// The kept source text counts only while reading it gives exactly these messages: an item may
@@ -318,12 +326,12 @@ pub(crate) fn unique_ids<'w, 'a: 'w>(
         } if !id.is_empty() => Some(id.clone()),
         _ => None,
     };
-    let all: Vec<String> = wires
+    let all: HashSet<String> = wires
         .iter()
         .flat_map(|w| &w.slots)
         .filter_map(given)
         .collect();
-    let mut taken: Vec<String> = Vec::new();
+    let mut taken: HashSet<String> = HashSet::new();
     for wire in &mut wires {
         let mut changed = false;
         for slot in wire
@@ -335,7 +343,7 @@ pub(crate) fn unique_ids<'w, 'a: 'w>(
             let id = match &before {
                 Some(id) if !taken.contains(id) => id.clone(),
                 _ => fresh_id(before.as_deref(), slot.key, |id| {
-                    taken.iter().chain(&all).any(|known| known == id)
+                    taken.contains(id) || all.contains(id)
                 }),
             };
             if before.as_ref() != Some(&id) {
@@ -350,7 +358,7 @@ pub(crate) fn unique_ids<'w, 'a: 'w>(
                 );
             }
             ids.insert(slot.key, id.clone());
-            taken.push(id);
+            taken.insert(id);
         }
         if changed {
             wire.touch();

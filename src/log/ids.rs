@@ -120,8 +120,9 @@ fn write_hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 fn read_hex<const N: usize>(text: &str) -> Result<[u8; N], ParseHexError> {
-    let error = ParseHexError { expected: N * 2 };
-    if text.len() != N * 2 || !text.is_ascii() {
+    let expected = N.saturating_mul(2);
+    let error = ParseHexError { expected };
+    if text.len() != expected || !text.is_ascii() {
         return Err(error);
     }
     let mut out = [0; N];

@@ -3,6 +3,7 @@
 use crate::log::{LeftReason, Unit};
 use crate::window::{Cut, count};
 
+use super::spec::at_least_one;
 use super::{Frame, KeepUnit, Options, Plan, SpecError, Strategy};
 
 /// Keeps the first `head` messages and the newest `window` units.
@@ -14,24 +15,14 @@ pub struct HeadTail {
 }
 
 impl HeadTail {
-    /// Keeps the first message and the newest `window` messages.
-    ///
-    /// # Errors
-    /// When `window` is 0.
-    pub fn new(window: u64) -> Result<Self, SpecError> {
-        Self::checked(window, 1, KeepUnit::Message)
-    }
-
-    fn checked(window: u64, head: u64, unit: KeepUnit) -> Result<Self, SpecError> {
-        if window == 0 {
-            return Err(SpecError::option(
-                "head-tail",
-                "window",
-                "0",
-                "a whole number from 1",
-            ));
+    /// Keeps the first message and the newest `window` messages; at least 1.
+    #[must_use]
+    pub const fn new(window: u64) -> Self {
+        Self {
+            window,
+            head: 1,
+            unit: KeepUnit::Message,
         }
-        Ok(Self { window, head, unit })
     }
 
     /// Keeps the first `head` messages; 0 keeps none for being first.
@@ -44,11 +35,8 @@ impl HeadTail {
     pub(super) fn from_options(options: &mut Options) -> Result<Self, SpecError> {
         let window = options.or("window", 12)?;
         let head = options.or("head", 1)?;
-        Self::checked(
-            window,
-            head,
-            options.named("unit", KeepUnit::NAMES, KeepUnit::Message)?,
-        )
+        let unit = options.named("unit", KeepUnit::NAMES, KeepUnit::Message)?;
+        Ok(Self { window, head, unit })
     }
 }
 
@@ -59,6 +47,10 @@ impl Strategy for HeadTail {
             "head-tail:window={},head={},unit={unit}",
             self.window, self.head
         )
+    }
+
+    fn check(&self) -> Result<(), SpecError> {
+        at_least_one("head-tail", "window", self.window)
     }
 
     fn unit(&self) -> Unit {

@@ -41,6 +41,14 @@ pub trait Strategy: Send + Sync + std::fmt::Debug {
     /// Its name and resolved parameters, as `name:key=value,…`; identifies it in the log.
     fn spec(&self) -> String;
 
+    /// Whether its parameters are possible; asked when it is set, never later.
+    ///
+    /// # Errors
+    /// When one is not, naming it.
+    fn check(&self) -> Result<(), SpecError> {
+        Ok(())
+    }
+
     /// How tokens are to be measured for it; `None` when it does not look at tokens.
     fn measure(&self) -> Option<Measure> {
         None

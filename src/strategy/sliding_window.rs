@@ -1,8 +1,11 @@
 //! `sliding-window`: keeps the newest.
 
+use std::collections::BTreeSet;
+
 use crate::log::{LeftReason, Unit};
 use crate::window::{Cut, count};
 
+use super::spec::at_least_one;
 use super::{Frame, KeepUnit, Options, Plan, SpecError, Strategy};
 
 /// Keeps the newest `keep` groups (or messages, or requests).
@@ -13,24 +16,13 @@ pub struct SlidingWindow {
 }
 
 impl SlidingWindow {
-    /// Keeps the newest `keep` groups.
-    ///
-    /// # Errors
-    /// When `keep` is 0.
-    pub fn new(keep: u64) -> Result<Self, SpecError> {
-        Self::checked(keep, KeepUnit::Group)
-    }
-
-    fn checked(keep: u64, unit: KeepUnit) -> Result<Self, SpecError> {
-        if keep == 0 {
-            return Err(SpecError::option(
-                "sliding-window",
-                "keep",
-                "0",
-                "a whole number from 1",
-            ));
+    /// Keeps the newest `keep` groups; at least 1.
+    #[must_use]
+    pub const fn new(keep: u64) -> Self {
+        Self {
+            keep,
+            unit: KeepUnit::Group,
         }
-        Ok(Self { keep, unit })
     }
 
     /// Counts in another unit.
@@ -42,10 +34,8 @@ impl SlidingWindow {
 
     pub(super) fn from_options(options: &mut Options) -> Result<Self, SpecError> {
         let keep = options.required("keep")?;
-        Self::checked(
-            keep,
-            options.named("unit", KeepUnit::NAMES, KeepUnit::Group)?,
-        )
+        let unit = options.named("unit", KeepUnit::NAMES, KeepUnit::Group)?;
+        Ok(Self::new(keep).unit(unit))
     }
 }
 
@@ -56,6 +46,10 @@ impl Strategy for SlidingWindow {
             self.keep,
             self.unit.name()
         )
+    }
+
+    fn check(&self) -> Result<(), SpecError> {
+        at_least_one("sliding-window", "keep", self.keep)
     }
 
     fn unit(&self) -> Unit {
@@ -71,7 +65,7 @@ impl Strategy for SlidingWindow {
         let cut = Cut {
             order: frame.oldest_first(),
             keep: frame.newest(self.keep, self.unit),
-            head: Default::default(),
+            head: BTreeSet::new(),
             sizes: frame.sizes(unit),
             by_run: self.unit == KeepUnit::Request,
             before,

@@ -158,6 +158,18 @@ impl Options {
     }
 }
 
+pub(super) fn at_least_one(strategy: &str, option: &str, value: u64) -> Result<(), SpecError> {
+    if value == 0 {
+        return Err(SpecError::option(
+            strategy,
+            option,
+            "0",
+            "a whole number from 1",
+        ));
+    }
+    Ok(())
+}
+
 /// Reads a spec such as `token-budget:limit=8000,keep=6`.
 ///
 /// # Errors
@@ -176,6 +188,7 @@ pub fn parse(spec: &str) -> Result<Arc<dyn Strategy>, SpecError> {
         }
     };
     options.done()?;
+    strategy.check()?;
     Ok(strategy)
 }
 

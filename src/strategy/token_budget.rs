@@ -1,8 +1,11 @@
 //! `token-budget`: drops the oldest above the limit, down to the low-water mark.
 
+use std::collections::BTreeSet;
+
 use crate::log::{LeftReason, Reading, Unit, VisitOutcome};
 use crate::window::{Cut, Measure, NoReading};
 
+use super::spec::at_least_one;
 use super::{Frame, KeepUnit, Options, Plan, SpecError, Strategy};
 
 /// Thousandths: `low=0.8` is 800. A float would not compare equal in a log.
@@ -19,46 +22,28 @@ pub struct TokenBudget {
 }
 
 impl TokenBudget {
-    /// A budget of `limit` tokens, with `low=0.8`, `keep=6` and `measure=auto`.
-    ///
-    /// # Errors
-    /// When `limit` is 0.
-    pub fn new(limit: u64) -> Result<Self, SpecError> {
+    /// A budget of `limit` tokens (at least 1), with `low=0.8`, `keep=6` and `measure=auto`.
+    #[must_use]
+    pub const fn new(limit: u64) -> Self {
         Self {
             limit,
             low_thousandths: 800,
             keep: 6,
             measure: Measure::Auto,
         }
-        .checked()
-    }
-
-    fn checked(self) -> Result<Self, SpecError> {
-        let name = "token-budget";
-        if self.limit == 0 {
-            return Err(SpecError::option(
-                name,
-                "limit",
-                "0",
-                "a whole number from 1",
-            ));
-        }
-        if self.low_thousandths == 0 || self.low_thousandths > WHOLE {
-            let given = thousandths(self.low_thousandths);
-            return Err(SpecError::option(
-                name,
-                "low",
-                &given,
-                "a number from 0.001 to 1",
-            ));
-        }
-        Ok(self)
     }
 
     /// Keeps the newest `keep` groups.
     #[must_use]
     pub const fn keep(mut self, keep: u64) -> Self {
         self.keep = keep;
+        self
+    }
+
+    /// Drops down to this many thousandths of the limit, 1 to 1000.
+    #[must_use]
+    pub const fn low_thousandths(mut self, low: u64) -> Self {
+        self.low_thousandths = low;
         self
     }
 
@@ -74,13 +59,12 @@ impl TokenBudget {
         let low_thousandths = options.thousandths("low", 800)?;
         let keep = options.or("keep", 6)?;
         let measure = options.named("measure", Measure::NAMES, Measure::Auto)?;
-        Self {
+        Ok(Self {
             limit,
             low_thousandths,
             keep,
             measure,
-        }
-        .checked()
+        })
     }
 
     const fn target(&self) -> u64 {
@@ -103,6 +87,21 @@ impl Strategy for TokenBudget {
         format!("token-budget:limit={limit},low={low},keep={keep},measure={measure}")
     }
 
+    fn check(&self) -> Result<(), SpecError> {
+        let name = "token-budget";
+        at_least_one(name, "limit", self.limit)?;
+        if self.low_thousandths == 0 || self.low_thousandths > WHOLE {
+            let given = thousandths(self.low_thousandths);
+            return Err(SpecError::option(
+                name,
+                "low",
+                &given,
+                "a number from 0.001 to 1",
+            ));
+        }
+        Ok(())
+    }
+
     fn measure(&self) -> Option<Measure> {
         Some(self.measure)
     }
@@ -123,7 +122,7 @@ impl Strategy for TokenBudget {
         let cut = Cut {
             order: frame.oldest_first(),
             keep: frame.newest(self.keep, KeepUnit::Group),
-            head: Default::default(),
+            head: BTreeSet::new(),
             sizes: frame.sizes(Unit::Token),
             by_run: false,
             before: tokens.total,

@@ -320,10 +320,11 @@ impl Projection {
             return;
         };
         life.left = Some(end.clone());
+        let evicted = u64::from(end.stand_in.is_none());
         message.absent = Some(end);
         message.pinned = false;
         message.restored = None;
-        self.evictions = self.evictions.saturating_add(1);
+        self.evictions = self.evictions.saturating_add(evicted);
         self.close_refusals(index);
     }
 

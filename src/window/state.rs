@@ -320,7 +320,7 @@ pub struct Projection {
     pub(super) unsupported: Option<Seq>,
     /// Idempotency keys: the first entry and how many entries the request wrote.
     pub(super) keys: BTreeMap<String, (Seq, u32)>,
-    /// Evicted and covered messages, for totals.
+    /// Stays that ended without a stand-in, for totals.
     pub(super) evictions: u64,
     /// Refusals ever listed.
     pub(super) refusals: u64,
@@ -538,7 +538,7 @@ impl Projection {
         indices.filter_map(|&i| self.messages.get(i))
     }
 
-    /// How many stays in the window have ended.
+    /// How many stays in the window have ended without a stand-in.
     #[must_use]
     pub const fn evictions(&self) -> u64 {
         self.evictions

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use ctxlog::formats::{Link, Step};
+use ctxlog::formats::input::{RECORD_LIMIT, pieces};
+use ctxlog::formats::{Format, Link, Step, detect};
 use ctxlog::log::Author;
 use serde_json::Value;
 
@@ -154,5 +155,15 @@ fn a_call_stands_before_each_model_message_and_nowhere_else() {
                 "{name}: {calls} calls, {returns} returned"
             );
         }
+    }
+}
+
+#[test]
+fn every_session_file_is_detected() {
+    for (name, text) in session_files() {
+        let pieces: Vec<_> = pieces(text.as_bytes(), &name, RECORD_LIMIT)
+            .map(Result::unwrap)
+            .collect();
+        assert_eq!(detect(&pieces), Some(Format::ClaudeCode), "{name}");
     }
 }

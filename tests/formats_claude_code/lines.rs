@@ -505,6 +505,28 @@ fn a_last_line_that_is_still_being_written_says_so() {
 }
 
 #[test]
+fn a_text_that_was_cut_within_a_character_keeps_its_words() {
+    for content in [
+        r#""hi \ud83d there""#,
+        r#"[{"type":"text","text":"hi \ud83d there"}]"#,
+        r#"[{"type":"tool_result","tool_use_id":"c","content":"hi \ud83d there"}]"#,
+    ] {
+        let message = format!(r#"{{"role":"user","content":{content}}}"#);
+        let text = format!(r#"{{"type":"user","uuid":"u","sessionId":"s","message":{message}}}"#);
+        let transcript = &transcripts(&text)[0];
+        let Some(Step::Message { message: read, .. }) = transcript.steps.last() else {
+            panic!()
+        };
+        assert_eq!(read.words(), "hi \u{fffd} there");
+        let written = write_line(&[read]).unwrap().0;
+        assert!(
+            written.ends_with(&format!("\"message\":{message}}}")),
+            "{written}"
+        );
+    }
+}
+
+#[test]
 fn bytes_that_are_no_text_are_kept_readably() {
     let text = b"{\"a\":\"\xff\xc3\xa9\"}\n{\"type\":\"x\"}";
     let transcripts = read(text.as_slice(), "f", 1000).unwrap();

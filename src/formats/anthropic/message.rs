@@ -20,7 +20,7 @@ pub fn read_message(message: &Json, format: &str) -> Option<Vec<Message>> {
     let mut extra = json::object(message)?;
     let role = json::take_as(&mut extra, "role", json::string).unwrap_or_default();
     let (parts, shape) = take_parts(&mut extra);
-    let mut messages = split(Role::from_name(&role), parts, shape, extra);
+    let mut messages = split(read_role(role), parts, shape, extra);
     for message in &mut messages {
         message.source = Some(Source {
             format: format.to_owned(),
@@ -132,6 +132,14 @@ fn take_parts(fields: &mut Fields) -> (Vec<Part>, Shape) {
                 None => (Vec::new(), Shape::Absent),
             }
         }
+    }
+}
+
+/// Roles of other providers mean nothing here.
+fn read_role(name: String) -> Role {
+    match Role::from_name(&name) {
+        Role::Tool | Role::Developer => Role::Other(name),
+        known => known,
     }
 }
 

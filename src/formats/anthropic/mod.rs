@@ -1,6 +1,7 @@
 //! Anthropic Messages: transcripts in, request bodies out.
 
 mod message;
+mod pair;
 mod read;
 mod repair;
 mod write;

@@ -4,21 +4,22 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
+use super::message::IN_SYSTEM_FIELD;
+use super::pair;
 use crate::formats::openai_chat::opener;
-use crate::formats::wire::{
-    Key, Repairs, Slot, Wire, name_calls, placeholder, unique_ids, winners,
-};
-use crate::log::{BlockBody, PartBody, Role, Shape};
+use crate::formats::wire::{Key, Repairs, Slot, Wire, name_calls, unique_ids};
+use crate::formats::{json, marked};
+use crate::log::{BlockBody, Json, PartBody, Role, Shape};
 
 /// Which side of the conversation a wire message counts to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Side {
+pub(super) enum Side {
     Model,
     User,
     System,
 }
 
-fn side(wire: &Wire<'_>) -> Side {
+pub(super) fn side(wire: &Wire<'_>) -> Side {
     match wire.role {
         Role::Assistant => Side::Model,
         Role::System | Role::Developer => Side::System,
@@ -53,6 +54,10 @@ pub(super) fn clean(wires: &mut Vec<Wire<'_>>, repairs: &mut Repairs) {
         }
         known
     });
+    *wires = std::mem::take(wires)
+        .into_iter()
+        .flat_map(|wire| own_results(wire, repairs))
+        .collect();
     wires.iter_mut().for_each(|wire| unreadable(wire, repairs));
     orphans(wires, repairs);
     wires.iter_mut().for_each(|wire| blank_text(wire, repairs));
@@ -69,7 +74,7 @@ pub(super) fn clean(wires: &mut Vec<Wire<'_>>, repairs: &mut Repairs) {
 }
 
 fn is_empty(wire: &Wire<'_>) -> bool {
-    let system_text = side(wire) == Side::System && wire.shape == Shape::Text;
+    let system_text = wire.shape == Shape::Text && marked(&wire.extra, IN_SYSTEM_FIELD);
     wire.slots.iter().all(|slot| {
         matches!(&slot.part.body, PartBody::Block(BlockBody::Text(t)) if blank(t)) && !system_text
     })
@@ -78,7 +83,14 @@ fn is_empty(wire: &Wire<'_>) -> bool {
 /// The last message may be an assistant's empty one.
 fn spare(wires: &[Wire<'_>]) -> Option<usize> {
     let (last, before) = wires.split_last()?;
-    let alone = before.last().is_none_or(|w| w.role != Role::Assistant);
+    // Behind calls it would be content behind calls (A14).
+    let turn = before
+        .iter()
+        .rev()
+        .filter(|w| side(w) != Side::System && !is_empty(w));
+    let calls = turn
+        .take_while(|w| w.role == Role::Assistant)
+        .any(|w| w.slots.iter().any(Slot::is_client_call));
     let empty = match (last.shape, last.slots.as_slice()) {
         (Shape::List, []) => true,
         (Shape::Text, [slot]) => {
@@ -86,24 +98,46 @@ fn spare(wires: &[Wire<'_>]) -> Option<usize> {
         }
         _ => false,
     };
-    (alone && empty && last.role == Role::Assistant).then_some(before.len())
+    (!calls && empty && last.role == Role::Assistant).then_some(before.len())
 }
 
 fn blank(text: &str) -> bool {
     text.chars().all(char::is_whitespace)
 }
 
+/// A5: results stand on the user's side.
+fn own_results<'a>(mut wire: Wire<'a>, repairs: &mut Repairs) -> Vec<Wire<'a>> {
+    if side(&wire) == Side::User || !wire.slots.iter().any(Slot::is_client_result) {
+        return vec![wire];
+    }
+    repairs.add(
+        "A5",
+        wire.seq,
+        "moved results out of a message that is not the user's",
+    );
+    let (results, others): (Vec<_>, Vec<_>) = std::mem::take(&mut wire.slots)
+        .into_iter()
+        .partition(Slot::is_client_result);
+    let results = wire.beside(Role::Tool, results);
+    wire.slots = others;
+    wire.touch();
+    vec![wire, results]
+}
+
 /// Blocks that have the type of a text, call or result and not its fields; calls no model made.
 fn unreadable(wire: &mut Wire<'_>, repairs: &mut Repairs) {
     let seq = wire.seq;
-    for name in ["content", "role"] {
-        if wire.strip(name) {
-            repairs.add(
-                "A9",
-                seq,
-                format!("left out a '{name}' that the provider cannot read"),
-            );
-        }
+    if wire.shape == Shape::Absent && wire.strip("content") {
+        repairs.add(
+            "A9",
+            seq,
+            "left out a 'content' that the provider cannot read",
+        );
+    }
+    // A reader puts results first; the source may not have.
+    if wire.verbatim.is_some_and(results_behind_words) {
+        wire.touch();
+        repairs.add("A7", seq, "moved results before other content");
     }
     let model = wire.role == Role::Assistant;
     let gone = wire.retain(|slot| match &slot.part.body {
@@ -121,6 +155,18 @@ fn unreadable(wire: &mut Wire<'_>, repairs: &mut Repairs) {
             format!("left out {gone} blocks that the provider cannot read"),
         );
     }
+}
+
+fn results_behind_words(message: &Json) -> bool {
+    let fields = json::object(message).unwrap_or_default();
+    let blocks = json::field(&fields, "content")
+        .and_then(json::array)
+        .unwrap_or_default();
+    let is_result = |block: &Json| {
+        let fields = json::object(block).unwrap_or_default();
+        json::text_field(&fields, "type").as_deref() == Some("tool_result")
+    };
+    blocks.iter().skip_while(|b| is_result(b)).any(is_result)
 }
 
 fn is_part_type(kind: &str) -> bool {
@@ -201,7 +247,7 @@ pub(super) fn repair<'a>(mut wires: Vec<Wire<'a>>, repairs: &mut Repairs) -> Vec
     native_pairs(&mut wires, repairs);
     calls_last(&mut wires, repairs);
     trailing_thinking(&mut wires, repairs);
-    let mut wires = pair(wires, repairs);
+    let mut wires = pair::pair(wires, repairs);
     let mut ids = HashMap::new();
     for (_, range) in turns(&wires)
         .into_iter()
@@ -231,13 +277,13 @@ fn native_pairs(wires: &mut Vec<Wire<'_>>, repairs: &mut Repairs) {
             let mut slots = held.iter().flat_map(|w| &w.slots);
             *side == Side::User && slots.all(Slot::is_client_result)
         });
-        let paired = paired(wires.get(range.clone()).unwrap_or_default());
+        let paired = paired(wires.get(range.clone()).unwrap_or_default(), running);
         for wire in wires.get_mut(range.clone()).into_iter().flatten() {
             let gone = wire.retain(|slot| match &slot.part.body {
                 PartBody::Call {
                     native: Some(_), ..
-                } => running || paired.contains(&slot.key),
-                PartBody::Result {
+                }
+                | PartBody::Result {
                     native: Some(_), ..
                 } => paired.contains(&slot.key),
                 _ => true,
@@ -251,8 +297,9 @@ fn native_pairs(wires: &mut Vec<Wire<'_>>, repairs: &mut Repairs) {
     wires.retain(|w| !w.is_emptied());
 }
 
-/// Native calls and results of one turn that belong together; both carry the provider's own id.
-fn paired(turn: &[Wire<'_>]) -> BTreeSet<Key> {
+/// Native calls and results of one turn that belong together, by the provider's own id that both
+/// carry; while the turn is still running also the calls without a result.
+fn paired(turn: &[Wire<'_>], running: bool) -> BTreeSet<Key> {
     let mut open: HashMap<&str, Key> = HashMap::new();
     let mut paired = BTreeSet::new();
     for slot in turn.iter().flat_map(|w| &w.slots) {
@@ -275,6 +322,9 @@ fn paired(turn: &[Wire<'_>]) -> BTreeSet<Key> {
             }
             _ => {}
         }
+    }
+    if running {
+        paired.extend(open.into_values());
     }
     paired
 }
@@ -346,187 +396,4 @@ fn trailing_thinking(wires: &mut Vec<Wire<'_>>, repairs: &mut Repairs) {
         }
     }
     wires.retain(|w| !w.is_emptied());
-}
-
-/// A turn's wire messages, with the calls the user turn must answer first.
-struct Turn<'a> {
-    side: Side,
-    wires: Vec<Wire<'a>>,
-    /// The client calls of this turn.
-    calls: Vec<Key>,
-    /// The calls of the turn before.
-    due: Vec<Key>,
-}
-
-/// A result taken from where it stood.
-struct Taken<'a> {
-    slot: Slot<'a>,
-    order: usize,
-    turn: usize,
-    first: bool,
-}
-
-/// A4 to A7: puts the results of a turn's calls first in the next user turn.
-fn pair<'a>(wires: Vec<Wire<'a>>, repairs: &mut Repairs) -> Vec<Wire<'a>> {
-    let winners = winners(wires.iter().flat_map(|w| &w.slots));
-    let mut turns = split(wires);
-    let ordered: Vec<bool> = turns.iter().map(|turn| in_order(turn, &winners)).collect();
-    let mut taken: HashMap<Key, Taken<'a>> = HashMap::new();
-    let mut order = 0_usize;
-    for (n, turn) in turns
-        .iter_mut()
-        .enumerate()
-        .filter(|(n, _)| ordered.get(*n) == Some(&false))
-    {
-        let mut first = true;
-        for wire in &mut turn.wires {
-            for slot in take_results(wire, &mut first) {
-                order = order.saturating_add(1);
-                let (slot, first) = slot;
-                match slot
-                    .answers
-                    .filter(|call| winners.get(call) == Some(&slot.key))
-                {
-                    Some(call) => {
-                        taken.insert(
-                            call,
-                            Taken {
-                                slot,
-                                order,
-                                turn: n,
-                                first,
-                            },
-                        );
-                    }
-                    None => {
-                        let what = "left out a further result of a call that has one";
-                        repairs.add("A6", slot.key.0, what);
-                    }
-                }
-            }
-        }
-        turn.wires.retain(|w| !w.slots.is_empty());
-    }
-    let mut out = Vec::new();
-    for (n, turn) in turns.into_iter().enumerate() {
-        let next = n.saturating_add(1);
-        out.extend(turn.wires);
-        if !turn.calls.is_empty() && ordered.get(next) != Some(&true) {
-            out.push(results(&turn.calls, next, &mut taken, repairs));
-        }
-    }
-    for late in taken.into_values() {
-        repairs.add(
-            "A5",
-            late.slot.key.0,
-            "left out a result that stands before its call",
-        );
-    }
-    out
-}
-
-fn split(wires: Vec<Wire<'_>>) -> Vec<Turn<'_>> {
-    let mut split: Vec<Turn<'_>> = Vec::new();
-    for wire in wires {
-        let side = side(&wire);
-        if split.last().is_none_or(|turn| turn.side != side) {
-            let due = split
-                .last()
-                .map(|turn| turn.calls.clone())
-                .unwrap_or_default();
-            split.push(Turn {
-                side,
-                wires: Vec::new(),
-                calls: Vec::new(),
-                due,
-            });
-        }
-        if let Some(turn) = split.last_mut() {
-            turn.calls.extend(
-                wire.slots
-                    .iter()
-                    .filter(|s| s.is_client_call())
-                    .map(|s| s.key),
-            );
-            turn.wires.push(wire);
-        }
-    }
-    split
-}
-
-/// Whether a turn holds exactly the results that are due in it, before all else.
-fn in_order(turn: &Turn<'_>, winners: &HashMap<Key, Key>) -> bool {
-    let slots = || turn.wires.iter().flat_map(|w| &w.slots);
-    if turn.side != Side::User {
-        return turn.due.is_empty() && !slots().any(Slot::is_client_result);
-    }
-    let results: Vec<&Slot<'_>> = slots().take_while(|s| s.is_client_result()).collect();
-    let all = slots().filter(|s| s.is_client_result()).count();
-    let due: HashSet<Key> = turn.due.iter().copied().collect();
-    let given: HashSet<Key> = results
-        .iter()
-        .filter(|s| s.answers.and_then(|call| winners.get(&call)) == Some(&s.key))
-        .filter_map(|s| s.answers)
-        .collect();
-    all == results.len() && results.len() == given.len() && given == due
-}
-
-/// Takes the results out of a wire message; each with whether only results stood before it.
-fn take_results<'a>(wire: &mut Wire<'a>, first: &mut bool) -> Vec<(Slot<'a>, bool)> {
-    if !wire.slots.iter().any(Slot::is_client_result) {
-        *first = false;
-        return Vec::new();
-    }
-    let mut results = Vec::new();
-    let mut kept = Vec::new();
-    for slot in std::mem::take(&mut wire.slots) {
-        if slot.is_client_result() {
-            results.push((slot, *first));
-        } else {
-            *first = false;
-            kept.push(slot);
-        }
-    }
-    wire.slots = kept;
-    wire.touch();
-    if wire.role == Role::Tool {
-        wire.role = Role::User;
-    }
-    results
-}
-
-/// The wire message that answers these calls.
-fn results<'a>(
-    calls: &[Key],
-    turn: usize,
-    taken: &mut HashMap<Key, Taken<'a>>,
-    repairs: &mut Repairs,
-) -> Wire<'a> {
-    let mut found: Vec<Taken<'a>> = calls.iter().filter_map(|call| taken.remove(call)).collect();
-    found.sort_by_key(|t| t.order);
-    let mut answered: HashSet<Key> = HashSet::new();
-    let mut slots = Vec::new();
-    for result in found {
-        if result.turn != turn {
-            repairs.add(
-                "A4",
-                result.slot.key.0,
-                "moved a result right behind its call",
-            );
-        } else if !result.first {
-            repairs.add(
-                "A7",
-                result.slot.key.0,
-                "moved a result before other content",
-            );
-        }
-        answered.extend(result.slot.answers);
-        slots.push(result.slot);
-    }
-    for call in calls.iter().filter(|call| !answered.contains(call)) {
-        repairs.add("A4", call.0, "closed a call that has no result here");
-        slots.push(placeholder(*call));
-    }
-    let seq = slots.first().map_or(crate::log::Seq(0), |s| s.key.0);
-    Wire::made(seq, Role::Tool, slots, Shape::List)
 }

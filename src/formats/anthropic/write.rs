@@ -7,7 +7,7 @@ use crate::formats::marked;
 use crate::formats::media;
 use crate::formats::render::{Mapped, adapt, map_block, map_result};
 use crate::formats::wire::{Origin, Repairs, Wire};
-use crate::log::{Json, Part, PartBody, Role, Shape};
+use crate::log::{BlockBody, Json, Part, PartBody, Role, Shape};
 
 /// Writes `system` and `messages` of a body.
 pub(crate) fn write_messages(
@@ -54,10 +54,19 @@ fn write_system(system: &[Wire<'_>]) -> Option<Json> {
         ] => Some((*verbatim).clone()),
         [one] => message::write_content(&one.parts(), one.shape),
         several => {
-            let parts: Vec<&Part> = several.iter().flat_map(Wire::parts).collect();
+            // An empty text may stand alone; as a block of a list it may not.
+            let parts: Vec<&Part> = several
+                .iter()
+                .flat_map(Wire::parts)
+                .filter(|p| !is_blank_text(p))
+                .collect();
             message::write_content(&parts, Shape::List)
         }
     }
+}
+
+fn is_blank_text(part: &Part) -> bool {
+    matches!(&part.body, PartBody::Block(BlockBody::Text(text)) if text.trim().is_empty())
 }
 
 /// Parts instructions from the conversation: what stood in the `system` field, what another

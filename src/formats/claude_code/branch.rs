@@ -30,8 +30,8 @@ pub(super) struct Place {
 struct Node {
     parent: NodeId,
     children: Vec<NodeId>,
-    /// Nodes of abandoned branches below this one that stayed.
-    kept: Vec<NodeId>,
+    /// Lines of abandoned branches that stayed because they are bound to this one.
+    held: Vec<NodeId>,
     bound: Vec<NodeId>,
     /// Message-step numbers; a summary has none.
     messages: Vec<usize>,
@@ -138,20 +138,18 @@ impl Tree {
         let mut gone = Vec::new();
         // Bound lines are older, so one pass in order of age decides.
         for &id in &below {
-            if self.is_held(id, &below, &stays) {
-                stays.insert(id);
-            } else {
-                gone.extend(self.abandon(id));
+            match self.holder(id, &below, &stays) {
+                Some(holder) => {
+                    stays.insert(id);
+                    self.hold(holder, id);
+                }
+                None => gone.extend(self.abandon(id)),
             }
-        }
-        if let Some(node) = self.nodes.get_mut(parent) {
-            node.kept.extend(stays);
         }
         gone
     }
 
-    /// Takes everything that hangs below `parent` off the tree. What a fork at `parent` already
-    /// kept is held by lines at or before `parent` and is not asked again.
+    /// Takes everything that hangs below `parent` off the tree, but for what `parent` holds.
     fn detach_below(&mut self, parent: NodeId) -> BTreeSet<NodeId> {
         let mut below = BTreeSet::new();
         let mut open = match self.nodes.get_mut(parent) {
@@ -162,19 +160,27 @@ impl Tree {
             below.insert(id);
             if let Some(node) = self.nodes.get_mut(id) {
                 open.append(&mut node.children);
-                open.append(&mut node.kept);
+                open.append(&mut node.held);
             }
         }
         below
     }
 
-    fn is_held(&self, id: NodeId, below: &BTreeSet<NodeId>, stays: &BTreeSet<NodeId>) -> bool {
-        let Some(node) = self.nodes.get(id) else {
-            return false;
-        };
-        node.bound
-            .iter()
-            .any(|b| !self.is_gone(*b) && (!below.contains(b) || stays.contains(b)))
+    /// A line that stays and that this one is bound to.
+    fn holder(
+        &self,
+        id: NodeId,
+        below: &BTreeSet<NodeId>,
+        stays: &BTreeSet<NodeId>,
+    ) -> Option<NodeId> {
+        let stands = |b: &NodeId| !self.is_gone(*b) && (!below.contains(b) || stays.contains(b));
+        self.nodes.get(id)?.bound.iter().copied().find(stands)
+    }
+
+    fn hold(&mut self, holder: NodeId, id: NodeId) {
+        if let Some(node) = self.nodes.get_mut(holder) {
+            node.held.push(id);
+        }
     }
 
     fn abandon(&mut self, id: NodeId) -> Vec<usize> {

@@ -4,9 +4,9 @@
 //!   with one `message.id` are the blocks of one model message: the first is preceded by the call,
 //!   the others continue it, also when results stand between.
 //! * A line names the line before it, so a file is a tree. Where a person went back, the messages
-//!   of the branch that was left are [`Step::Rewound`] when the new branch begins; what arrives
+//!   of the branch that was left are [`Step::Rewound`](super::Step::Rewound) when the new branch begins; what arrives
 //!   later on the branch that was left leaves at once.
-//! * A compaction summary is [`Step::Compacted`]; a micro-compaction is [`Step::Cleared`].
+//! * A compaction summary is [`Step::Compacted`](super::Step::Compacted); a micro-compaction is [`Step::Cleared`](super::Step::Cleared).
 //! * Sessions in one file, a session's sub-agents (`isSidechain`) and further roots that a person
 //!   began are transcripts of their own. The main one has the session's id, the others
 //!   `session#root`. A line that names no line before it joins the newest conversation of its

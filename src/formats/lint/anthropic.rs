@@ -46,7 +46,8 @@ pub(super) fn lint(body: &Value) -> Vec<Problem> {
     let system = body
         .get("system")
         .and_then(Value::as_array)
-        .map_or(&[][..], Vec::as_slice);
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     blank_blocks(None, &system.iter().collect::<Vec<_>>(), &mut problems);
     let turns = turns(messages);
     for (at, turn) in turns.iter().enumerate() {
@@ -104,9 +105,39 @@ fn shape(index: usize, message: &Value, last: bool, problems: &mut Vec<Problem>)
         }
         Some(Value::String(_)) => {}
         Some(Value::Array(blocks)) if !blocks.is_empty() || spare => {
-            blank_blocks(Some(index), &blocks_of(message), problems);
+            let blocks = blocks_of(message);
+            blank_blocks(Some(index), &blocks, problems);
+            for block in blocks {
+                block_shape(index, role, block, problems);
+            }
         }
         _ => problems.push(hard("A9", Some(index), "the message has no content")),
+    }
+}
+
+/// A block with its type's fields, in a message of a side that may hold it.
+fn block_shape(index: usize, role: &str, block: &Value, problems: &mut Vec<Problem>) {
+    let kind = text(block, "type");
+    let needed: &[&str] = match kind {
+        "" => &["type"],
+        "tool_use" | "server_tool_use" | "mcp_tool_use" => &["id", "name"],
+        "thinking" => &["thinking"],
+        "redacted_thinking" => &["data"],
+        "text" => &["text"],
+        _ if kind.ends_with("tool_result") => &["tool_use_id"],
+        _ => &[],
+    };
+    for field in needed
+        .iter()
+        .filter(|f| !block.get(**f).is_some_and(Value::is_string))
+    {
+        let what = format!("a block of type '{kind}' has no '{field}'");
+        problems.push(hard("A9", Some(index), what));
+    }
+    let models = kind.ends_with("_tool_result") || kind.ends_with("tool_use");
+    if models && role != "assistant" {
+        let what = format!("a block of type '{kind}' in a message that is not the model's");
+        problems.push(hard("A4", Some(index), what));
     }
 }
 
@@ -206,7 +237,13 @@ fn native_pairs(turn: &Turn<'_>, running: bool, broken: &mut impl FnMut(&'static
     for block in &turn.blocks {
         match text(block, "type") {
             "server_tool_use" | "mcp_tool_use" => {
-                open.insert(text(block, "id"));
+                let id = text(block, "id");
+                if !open.insert(id) {
+                    broken(
+                        "A15",
+                        format!("a second open call of the provider with id '{id}'"),
+                    );
+                }
             }
             "tool_result" => {}
             kind if kind.ends_with("_tool_result") => {

@@ -106,7 +106,8 @@ fn model_dependent(index: usize, message: &Value, model: &str, problems: &mut Ve
     let blocks = message
         .get("content")
         .and_then(Value::as_array)
-        .map_or(&[][..], Vec::as_slice);
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     for kind in blocks.iter().map(|b| text(b, "type")) {
         if ["input_audio", "file", "video_url"].contains(&kind) {
             let what = format!("only some models take content of type {kind}");

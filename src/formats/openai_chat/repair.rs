@@ -55,17 +55,30 @@ fn is_older(slot: &Slot<'_>) -> bool {
 /// Removes fields whose value the provider refuses.
 fn clean(wire: &mut Wire<'_>, repairs: &mut Repairs) {
     let seq = wire.seq;
-    for (name, rule) in [
-        ("tool_calls", "C6"),
-        ("content", "C8"),
-        ("tool_call_id", "C4"),
+    let calls = wire
+        .slots
+        .iter()
+        .any(|s| s.is_client_call() && !is_older(s));
+    let named = wire.slots.iter().any(|s| {
+        matches!(
+            &s.part.body,
+            PartBody::Result {
+                call: Some(_),
+                native: None,
+                ..
+            }
+        )
+    });
+    let content = wire.shape != Shape::Absent;
+    for (name, rule, was_read) in [
+        ("tool_calls", "C6", calls),
+        ("content", "C8", content),
+        ("tool_call_id", "C4", named),
     ] {
-        if wire.strip(name) {
-            repairs.add(
-                rule,
-                seq,
-                format!("left out a '{name}' that the provider cannot read"),
-            );
+        // Beside a value that was read it is a duplicate, which the reader of JSON passes over.
+        if !was_read && wire.strip(name) {
+            let what = format!("left out a '{name}' that the provider cannot read");
+            repairs.add(rule, seq, what);
         }
     }
     if wire.verbatim.is_some_and(|v| !arguments_are_text(v)) {

@@ -1,0 +1,28 @@
+//! Transcripts: any bytes, read as every format, import without a panic and verify.
+#![no_main]
+
+use ctxlog::audit::verify;
+use ctxlog::engine::Store;
+use ctxlog::formats::{Transcript, anthropic, claude_code, input::pieces, openai_chat};
+use libfuzzer_sys::fuzz_target;
+
+const LIMIT: usize = 1 << 16;
+
+fn import(transcripts: Vec<Transcript>) {
+    let store = Store::in_memory();
+    for (n, transcript) in transcripts.iter().enumerate() {
+        store
+            .import(&n.to_string(), transcript, Vec::new(), &mut |_| {})
+            .expect("what a reader gives imports");
+    }
+    for listed in store.list().expect("a listing") {
+        let verified = verify(&store, &listed, &mut |_, _| {}).expect("a verdict");
+        assert!(verified.ok, "{:?}", verified.problems);
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    import(openai_chat::read(pieces(data, "fuzz", LIMIT)));
+    import(anthropic::read(pieces(data, "fuzz", LIMIT)));
+    import(claude_code::read(data, "fuzz", LIMIT).expect("memory reads"));
+});

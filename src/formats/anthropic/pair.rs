@@ -1,0 +1,190 @@
+//! Puts results where Anthropic wants them: first in the user turn behind their calls.
+
+use std::collections::{HashMap, HashSet};
+
+use super::repair::{Side, side};
+use crate::formats::wire::{Key, Repairs, Slot, Wire, placeholder, winners};
+use crate::log::{Role, Shape};
+
+/// A turn's wire messages, with the calls the user turn must answer first.
+struct Turn<'a> {
+    side: Side,
+    wires: Vec<Wire<'a>>,
+    /// The client calls of this turn.
+    calls: Vec<Key>,
+    /// The calls of the turn before.
+    due: Vec<Key>,
+}
+
+/// A result taken from where it stood.
+struct Taken<'a> {
+    slot: Slot<'a>,
+    order: usize,
+    turn: usize,
+    first: bool,
+}
+
+/// A4 to A7: puts the results of a turn's calls first in the next user turn.
+pub(super) fn pair<'a>(wires: Vec<Wire<'a>>, repairs: &mut Repairs) -> Vec<Wire<'a>> {
+    let winners = winners(wires.iter().flat_map(|w| &w.slots));
+    let mut turns = split(wires);
+    let ordered: Vec<bool> = turns.iter().map(|turn| in_order(turn, &winners)).collect();
+    let mut taken: HashMap<Key, Taken<'a>> = HashMap::new();
+    let mut order = 0_usize;
+    for (n, turn) in turns
+        .iter_mut()
+        .enumerate()
+        .filter(|(n, _)| ordered.get(*n) == Some(&false))
+    {
+        let mut first = true;
+        for wire in &mut turn.wires {
+            for slot in take_results(wire, &mut first) {
+                order = order.saturating_add(1);
+                let (slot, first) = slot;
+                match slot
+                    .answers
+                    .filter(|call| winners.get(call) == Some(&slot.key))
+                {
+                    Some(call) => {
+                        taken.insert(
+                            call,
+                            Taken {
+                                slot,
+                                order,
+                                turn: n,
+                                first,
+                            },
+                        );
+                    }
+                    None => {
+                        let what = "left out a further result of a call that has one";
+                        repairs.add("A6", slot.key.0, what);
+                    }
+                }
+            }
+        }
+        turn.wires.retain(|w| !w.slots.is_empty());
+    }
+    let mut out = Vec::new();
+    for (n, turn) in turns.into_iter().enumerate() {
+        let next = n.saturating_add(1);
+        out.extend(turn.wires);
+        if !turn.calls.is_empty() && ordered.get(next) != Some(&true) {
+            out.push(results(&turn.calls, next, &mut taken, repairs));
+        }
+    }
+    for late in taken.into_values() {
+        repairs.add(
+            "A5",
+            late.slot.key.0,
+            "left out a result that stands before its call",
+        );
+    }
+    out
+}
+
+fn split(wires: Vec<Wire<'_>>) -> Vec<Turn<'_>> {
+    let mut split: Vec<Turn<'_>> = Vec::new();
+    for wire in wires {
+        let side = side(&wire);
+        if split.last().is_none_or(|turn| turn.side != side) {
+            let due = split
+                .last()
+                .map(|turn| turn.calls.clone())
+                .unwrap_or_default();
+            split.push(Turn {
+                side,
+                wires: Vec::new(),
+                calls: Vec::new(),
+                due,
+            });
+        }
+        if let Some(turn) = split.last_mut() {
+            turn.calls.extend(
+                wire.slots
+                    .iter()
+                    .filter(|s| s.is_client_call())
+                    .map(|s| s.key),
+            );
+            turn.wires.push(wire);
+        }
+    }
+    split
+}
+
+/// Whether a turn holds exactly the results that are due in it, before all else.
+fn in_order(turn: &Turn<'_>, winners: &HashMap<Key, Key>) -> bool {
+    let slots = || turn.wires.iter().flat_map(|w| &w.slots);
+    if turn.side != Side::User {
+        return turn.due.is_empty() && !slots().any(Slot::is_client_result);
+    }
+    let results: Vec<&Slot<'_>> = slots().take_while(|s| s.is_client_result()).collect();
+    let all = slots().filter(|s| s.is_client_result()).count();
+    let due: HashSet<Key> = turn.due.iter().copied().collect();
+    let given: HashSet<Key> = results
+        .iter()
+        .filter(|s| s.answers.and_then(|call| winners.get(&call)) == Some(&s.key))
+        .filter_map(|s| s.answers)
+        .collect();
+    all == results.len() && results.len() == given.len() && given == due
+}
+
+/// Takes the results out of a wire message; each with whether only results stood before it.
+fn take_results<'a>(wire: &mut Wire<'a>, first: &mut bool) -> Vec<(Slot<'a>, bool)> {
+    if !wire.slots.iter().any(Slot::is_client_result) {
+        *first = false;
+        return Vec::new();
+    }
+    let mut results = Vec::new();
+    let mut kept = Vec::new();
+    for slot in std::mem::take(&mut wire.slots) {
+        if slot.is_client_result() {
+            results.push((slot, *first));
+        } else {
+            *first = false;
+            kept.push(slot);
+        }
+    }
+    wire.slots = kept;
+    wire.touch();
+    if wire.role == Role::Tool {
+        wire.role = Role::User;
+    }
+    results
+}
+
+/// The wire message that answers these calls.
+fn results<'a>(
+    calls: &[Key],
+    turn: usize,
+    taken: &mut HashMap<Key, Taken<'a>>,
+    repairs: &mut Repairs,
+) -> Wire<'a> {
+    let mut found: Vec<Taken<'a>> = calls.iter().filter_map(|call| taken.remove(call)).collect();
+    found.sort_by_key(|t| t.order);
+    let mut answered: HashSet<Key> = HashSet::new();
+    let mut slots = Vec::new();
+    for result in found {
+        if result.turn != turn {
+            repairs.add(
+                "A4",
+                result.slot.key.0,
+                "moved a result right behind its call",
+            );
+        } else if !result.first {
+            repairs.add(
+                "A7",
+                result.slot.key.0,
+                "moved a result before other content",
+            );
+        }
+        answered.extend(result.slot.answers);
+        slots.push(result.slot);
+    }
+    for call in calls.iter().filter(|call| !answered.contains(call)) {
+        repairs.add("A4", call.0, "closed a call that has no result here");
+        slots.push(placeholder(*call));
+    }
+    let seq = slots.first().map_or(crate::log::Seq(0), |s| s.key.0);
+    Wire::made(seq, Role::Tool, slots, Shape::List)
+}
