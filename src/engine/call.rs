@@ -1,8 +1,8 @@
 //! Calling: strategies visit, then the call is filed, in one batch.
 
 use crate::log::{
-    Author, Block, BlockBody, Body, Called, Hash, Iteration, Json, Message, MessageId, OpenCalls,
-    Part, PartBody, Provenance, RequestReason, Role, Seq, Shape, Trigger,
+    Author, Block, BlockBody, Body, By, Called, Door, Hash, Iteration, Json, Message, MessageId,
+    OpenCalls, Part, PartBody, Provenance, RequestReason, Role, Seq, Shape, Trigger,
 };
 use crate::strategy::{Outlook, visit};
 use crate::window::{CallInfo, MessageState, Window};
@@ -193,16 +193,13 @@ pub(super) fn file_call(
     draft: &Draft,
     meta: &Meta,
 ) -> Result<Call, Error> {
-    let engines = Meta {
-        by: crate::log::By {
-            door: crate::log::Door::Engine,
-            ..meta.by.clone()
-        },
+    let key = meta.key.clone();
+    let meta = Meta {
         key: None,
         ..meta.clone()
     };
-    let closed = close_open_calls(stage, work, draft, &engines)?;
-    let visits = file_visits(stage, work, draft, &engines)?;
+    let closed = close_open_calls(stage, work, draft, &meta)?;
+    let visits = file_visits(stage, work, draft, &meta)?;
     let called = Called {
         window: stage.state.digest(),
         messages: stage.state.window_len(),
@@ -215,8 +212,9 @@ pub(super) fn file_call(
     };
     let iteration = stage.iteration();
     let meta = Meta {
+        key,
         provenance: draft.provenance,
-        ..meta.clone()
+        ..meta
     };
     let id = stage.file(Body::Called(called), meta)?;
     let window = Window {
@@ -247,7 +245,12 @@ fn file_visits(
     for (position, strategy) in (0_u32..).zip(work.chain) {
         if let Outlook::Visit(body) = visit(stage.state, strategy.as_ref(), position, Trigger::Call)
         {
+            let by = By {
+                door: Door::Engine,
+                ..meta.by.clone()
+            };
             let meta = Meta {
+                by,
                 provenance: draft.provenance,
                 ..meta.clone()
             };
@@ -316,7 +319,12 @@ fn close(
         extra: Vec::new(),
     };
     let message = Message::new(Role::Tool, Author::Engine, vec![part]);
+    let by = By {
+        door: Door::Engine,
+        ..meta.by.clone()
+    };
     let meta = Meta {
+        by,
         provenance: Provenance::Synthetic,
         ..meta.clone()
     };

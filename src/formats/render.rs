@@ -3,7 +3,7 @@
 use super::json::{self, Writer};
 use super::wire::{Origin, Repairs, Slot, Wire, gather};
 use super::{Item, Profile, Repair, anthropic, openai_chat};
-use crate::log::{BlockBody, Fields, Json, Part, PartBody};
+use crate::log::{BlockBody, Fields, Json, Part, PartBody, Seq};
 
 /// The output limit an Anthropic request gets where its settings name none: the field is required.
 pub const DEFAULT_MAX_TOKENS: u64 = 4096;
@@ -16,6 +16,8 @@ pub struct Rendered {
     /// The changes: repairs for the provider's rules under the rule's name, and under `map` what
     /// another provider's content lost on its way into this format.
     pub repairs: Vec<Repair>,
+    /// For each of the body's `messages` the entry that introduced it (its first part).
+    pub places: Vec<Seq>,
 }
 
 /// Renders the items of a window, in window order, as a request body.
@@ -45,19 +47,20 @@ pub fn render(
     };
     let mut body = Writer::default();
     write_settings(&mut body, profile, settings, model, own, &mut repairs);
-    match profile {
+    let places = match profile {
         Profile::OpenAiChat => openai_chat::write_messages(&mut body, wires, as_is, &mut repairs),
         Profile::Anthropic => {
             if !(as_is && own) && json::field(settings, "max_tokens").is_none() {
                 let limit = limit(settings).unwrap_or_else(|| DEFAULT_MAX_TOKENS.to_string());
                 body.field("max_tokens", &limit);
             }
-            anthropic::write_messages(&mut body, wires, as_is, &mut repairs);
+            anthropic::write_messages(&mut body, wires, as_is, &mut repairs)
         }
-    }
+    };
     Rendered {
         body: body.finish().0,
         repairs: repairs.0,
+        places,
     }
 }
 

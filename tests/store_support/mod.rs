@@ -1,6 +1,8 @@
 //! Batches, records and a reader for the tests of stores.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod directory;
+
 use std::ops::ControlFlow;
 
 use ctxlog::log::{ConversationId, Hash, Head, Seq};

@@ -15,6 +15,7 @@
 use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use super::tally::Tally;
 use crate::store::StoreError;
@@ -28,7 +29,12 @@ const NEW: &str = "CTXLOG.new";
 const SYNCED: &str = "CTXLOG.synced";
 const UNCHECKED: &str = "CTXLOG.unchecked";
 const SLED: &str = "sled";
+const ASIDE: &str = "set-aside-";
 const SALVAGE: &str = "salvage";
+
+/// How long a lock may be held by nobody: a process that this one is just starting shares it
+/// until it has become another program.
+const LOCK_TIME: Duration = Duration::from_millis(250);
 
 /// What a path holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,7 +103,8 @@ fn inspect_unmarked(path: &Path) -> Result<State, StoreError> {
         match name.to_str() {
             Some(LOCK) => locked = true,
             Some(SLED) => sled = true,
-            Some(NEW | SYNCED) => {}
+            Some(NEW | SYNCED | UNCHECKED) => {}
+            Some(name) if name.starts_with(ASIDE) => {}
             _ => others = Some(name),
         }
     }
@@ -127,10 +134,16 @@ impl Directory {
             .write(true)
             .open(&file);
         let lock = lock.map_err(|e| io("opening", &file, e))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(busy(path)),
-            Err(TryLockError::Error(e)) => return Err(io("locking", &file, e)),
+        let patience = Instant::now();
+        loop {
+            match lock.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if patience.elapsed() < LOCK_TIME => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                Err(TryLockError::WouldBlock) => return Err(busy(path)),
+                Err(TryLockError::Error(e)) => return Err(io("locking", &file, e)),
+            }
         }
         made.iter()
             .filter_map(|p| p.parent())
@@ -181,7 +194,8 @@ impl Directory {
         let sled = self.sled();
         for found in fs::read_dir(&sled).map_err(|e| io("reading", &sled, e))? {
             let path = found.map_err(|e| io("reading", &sled, e))?.path();
-            if path.is_file() {
+            // Its settings can only be the ones that sled writes anew; a damaged file holds it up.
+            if path.is_file() && path.file_name().is_some_and(|name| name != "conf") {
                 let to = copy.join(path.file_name().unwrap_or_default());
                 fs::copy(&path, to).map_err(|e| io("copying", &path, e))?;
             }
@@ -238,7 +252,7 @@ impl Directory {
     fn new_aside(&self) -> Result<PathBuf, StoreError> {
         let mut number = 1_u32;
         loop {
-            let aside = self.path.join(format!("set-aside-{number}"));
+            let aside = self.path.join(format!("{ASIDE}{number}"));
             match fs::create_dir(&aside) {
                 Ok(()) => return Ok(aside),
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => {

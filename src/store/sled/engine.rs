@@ -319,7 +319,10 @@ pub(super) fn damaged(reason: String) -> StoreError {
     }
 }
 
-fn guarded<T>(what: &str, work: impl FnOnce() -> ::sled::Result<T>) -> Result<T, StoreError> {
+pub(super) fn guarded<T>(
+    what: &str,
+    work: impl FnOnce() -> ::sled::Result<T>,
+) -> Result<T, StoreError> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(::sled::Error::Io(source))) => Err(StoreError::Io {

@@ -19,6 +19,7 @@ mod directory;
 mod engine;
 mod frame;
 mod keys;
+mod open;
 mod seal;
 mod tally;
 mod writer;
@@ -30,7 +31,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use self::directory::{Directory, State};
-use self::engine::{ContentError, Engine, OpenFailure, damaged};
+use self::engine::{ContentError, Engine, damaged};
 use self::frame::{Change, First, Frame, Place};
 use self::tally::Tally;
 use self::writer::{Claim, Request, Shared, Writer, place};
@@ -40,7 +41,6 @@ use crate::log::{ConversationId, Hash, Head, Seq};
 
 /// How many requests may wait for the writer before callers wait to hand theirs over.
 const WAITING_MAX: usize = 256;
-const MADE: &[u8] = b"ctxlog 1";
 
 /// A store in a directory of this machine.
 ///
@@ -144,13 +144,13 @@ impl SledStore {
 
     fn start(directory: Directory, state: State, salvage: bool) -> Result<Self, StoreError> {
         if state == State::Whole && !directory.sled().join("db").exists() {
-            return Err(distrust(&directory, "sled's files are gone"));
+            return Err(open::distrust(&directory, "sled's files are gone"));
         }
-        let engine = Arc::new(open_engine(&directory, salvage)?);
+        let engine = Arc::new(open::engine(&directory, salvage)?);
         let tally = match state {
             State::Whole if salvage => Tally::default(),
-            State::Whole => verify(&engine, &directory)?,
-            State::Absent | State::Unfinished => establish(&engine, &directory)?,
+            State::Whole => open::verify(&engine, &directory)?,
+            State::Absent | State::Unfinished => open::establish(&engine, &directory)?,
         };
         Self::run(engine, directory, tally, salvage)
     }
@@ -206,12 +206,8 @@ impl SledStore {
             level,
             reply,
         };
-        let sent = self
-            .inner
-            .requests
-            .as_ref()
-            .map(|requests| requests.send(request));
-        if !matches!(sent, Some(Ok(()))) {
+        let requests = self.inner.requests.as_ref();
+        if requests.is_none_or(|requests| requests.send(request).is_err()) {
             return Err(StoreError::Poisoned { reason: ended });
         }
         outcome
@@ -238,89 +234,6 @@ impl SledStore {
         scan.map(|found| found.map(|(key, _)| (key.to_vec(), None)))
             .collect()
     }
-}
-
-/// Opens sled with the remedies against what it does to damaged files.
-fn open_engine(directory: &Directory, salvage: bool) -> Result<Engine, StoreError> {
-    let sled = if salvage {
-        directory.copy_for_salvage()?
-    } else {
-        directory.sled()
-    };
-    if !salvage && sled.exists() {
-        if seal::holds(&sled)? == Some(false) {
-            let what = "sled's file is not as it was when the store was closed";
-            return Err(distrust(directory, what));
-        }
-        seal::lift(&sled)?;
-    }
-    directory::remove_half_snapshots(&sled)?;
-    match Engine::open(&sled) {
-        Ok(engine) => return Ok(engine),
-        Err(OpenFailure::Other(error)) => return Err(error),
-        Err(OpenFailure::Snapshot(_)) if salvage => directory::remove_snapshots(&sled, |_| true)?,
-        Err(OpenFailure::Snapshot(_)) => directory.set_snapshots_aside(&sled)?,
-    }
-    match Engine::open(&sled) {
-        Ok(engine) => Ok(engine),
-        Err(OpenFailure::Other(error)) => Err(error),
-        Err(OpenFailure::Snapshot(reason)) => {
-            let what = format!("sled reads neither its snapshot nor its whole log ({reason})");
-            Err(distrust(directory, &what))
-        }
-    }
-}
-
-/// Finishes creation.
-fn establish(engine: &Engine, directory: &Directory) -> Result<Tally, StoreError> {
-    let tally = Tally::default();
-    let made = frame::seal(&[keys::MADE], MADE.to_vec());
-    engine.apply(vec![(vec![keys::MADE], Some(made)), tally.change()])?;
-    engine.flush()?;
-    engine.sync()?;
-    directory.finish()?;
-    Ok(tally)
-}
-
-/// Makes sure that what was opened is what was written; checks every value where that is owed.
-fn verify(engine: &Engine, directory: &Directory) -> Result<Tally, StoreError> {
-    let key = [keys::MADE];
-    if engine
-        .value(&key)?
-        .is_none_or(|found| found != frame::seal(&key, MADE.to_vec()))
-    {
-        return Err(distrust(
-            directory,
-            "the record that every store begins with is missing",
-        ));
-    }
-    let tally = tally::verify(engine, directory.synced()?);
-    let tally = tally.map_err(|error| match error {
-        StoreError::Damaged { reason, .. } => distrust(directory, &reason),
-        error => error,
-    })?;
-    if directory.unchecked() {
-        let found = check::check(engine, &Shared::default(), None);
-        if let Some(first) = found.first() {
-            let count = found.len();
-            let what = format!(
-                "sled lost its snapshot, and a check of every value found {count} faults, first: {first}"
-            );
-            return Err(distrust(directory, &what));
-        }
-        directory.checked()?;
-    }
-    directory::sync_dir(&directory.sled())?;
-    Ok(tally)
-}
-
-/// Refuses a store that sled opened and that is not what was written.
-fn distrust(directory: &Directory, what: &str) -> StoreError {
-    damaged(format!(
-        "{}: {what}. ctxlog removed nothing. Restore the store from an export, or run \
-         `ctxlog verify --salvage` to save what can still be read",
-        directory.path().display()
-    ))
 }
 
 fn spawn(writer: Writer, queue: Receiver<Request>) -> Result<JoinHandle<()>, StoreError> {

@@ -16,8 +16,8 @@ fn unsyncable(dir: &Path) -> SledStore {
         .open("/dev/null")
         .unwrap();
     assert!(device.sync_data().is_err(), "the fault is there");
-    let engine = open_engine(&directory, false).unwrap_or_else(|e| panic!("{e}"));
-    let tally = verify(&engine, &directory).unwrap();
+    let engine = open::engine(&directory, false).unwrap_or_else(|e| panic!("{e}"));
+    let tally = open::verify(&engine, &directory).unwrap();
     let engine = Arc::new(engine.with_sync_file(device));
     SledStore::run(engine, directory, tally, false).unwrap()
 }
@@ -118,8 +118,8 @@ fn a_failed_sync_in_the_background_poisons_the_handle() {
 fn one_group_takes_many_requests_and_answers_each_by_its_own_outcome() {
     let dir = tempfile::tempdir().unwrap();
     let directory = Directory::lock(dir.path()).unwrap();
-    let engine = Arc::new(open_engine(&directory, false).unwrap_or_else(|e| panic!("{e}")));
-    let tally = establish(&engine, &directory).unwrap();
+    let engine = Arc::new(open::engine(&directory, false).unwrap_or_else(|e| panic!("{e}")));
+    let tally = open::establish(&engine, &directory).unwrap();
     let (requests, queue) = sync_channel(WAITING_MAX);
     let conversation = ConversationId([3; 16]);
     let (mut head, mut outcomes) = (None, Vec::new());
@@ -185,4 +185,17 @@ fn one_group_takes_many_requests_and_answers_each_by_its_own_outcome() {
     );
     let scan = engine.scan(&[keys::LOG], &[keys::LOG + 1]).unwrap();
     assert_eq!(scan.count(), 180, "what was refused was not written");
+}
+
+#[test]
+fn a_panic_inside_sled_becomes_damage_in_its_words() {
+    let panics = || -> ::sled::Result<()> { panic!("page {} is gone", 7) };
+    let caught = engine::guarded("reading", panics).unwrap_err();
+    assert!(matches!(caught, StoreError::Damaged { .. }));
+    assert!(
+        caught
+            .to_string()
+            .contains("sled panicked while reading: page 7 is gone"),
+        "{caught}"
+    );
 }

@@ -1,0 +1,115 @@
+//! How a store is opened: sled started with care, and what it opened compared with what was
+//! written.
+
+use super::directory::{self, Directory};
+use super::engine::{Engine, OpenFailure, damaged};
+use super::tally::{self, Tally};
+use super::writer::Shared;
+use super::{check, frame, keys, seal};
+use crate::store::StoreError;
+
+/// The value of the `M` key.
+const MADE: &[u8] = b"ctxlog 1";
+
+/// Opens sled with the remedies against what it does to damaged files.
+pub(super) fn engine(directory: &Directory, salvage: bool) -> Result<Engine, StoreError> {
+    let sled = if salvage {
+        directory.copy_for_salvage()?
+    } else {
+        directory.sled()
+    };
+    if !salvage && sled.exists() {
+        if seal::holds(&sled)? == Some(false) && !whole_in_a_copy(directory)? {
+            let what = "sled's file is not as it was when the store was closed";
+            return Err(distrust(directory, what));
+        }
+        seal::lift(&sled)?;
+    }
+    directory::remove_half_snapshots(&sled)?;
+    match Engine::open(&sled) {
+        Ok(engine) => return Ok(engine),
+        Err(OpenFailure::Other(error)) => return Err(error),
+        Err(OpenFailure::Snapshot(_)) if salvage => directory::remove_snapshots(&sled, |_| true)?,
+        Err(OpenFailure::Snapshot(_)) => directory.set_snapshots_aside(&sled)?,
+    }
+    match Engine::open(&sled) {
+        Ok(engine) => Ok(engine),
+        Err(OpenFailure::Other(error)) => Err(error),
+        Err(OpenFailure::Snapshot(reason)) => {
+            let what = format!("sled reads neither its snapshot nor its whole log ({reason})");
+            Err(distrust(directory, &what))
+        }
+    }
+}
+
+/// Whether sled, given a copy of its changed file, finds all that was written: then the change
+/// was sled's own (another program opened it), or spared what sled reads at open, and the file
+/// can be opened. What single values hold is for [`check`] and the layers above.
+fn whole_in_a_copy(directory: &Directory) -> Result<bool, StoreError> {
+    let copy = directory.copy_for_salvage()?;
+    directory::remove_half_snapshots(&copy)?;
+    let whole = match Engine::open(&copy) {
+        Ok(engine) => {
+            let written = tally::verify(&engine, directory.synced()?).is_ok();
+            written
+                && engine
+                    .value(&[keys::MADE])
+                    .is_ok_and(|found| found.is_some())
+        }
+        Err(_) => false,
+    };
+    directory.remove_salvage()?;
+    Ok(whole)
+}
+
+/// Finishes creation.
+pub(super) fn establish(engine: &Engine, directory: &Directory) -> Result<Tally, StoreError> {
+    let tally = Tally::default();
+    let made = frame::seal(&[keys::MADE], MADE.to_vec());
+    engine.apply(vec![(vec![keys::MADE], Some(made)), tally.change()])?;
+    engine.flush()?;
+    engine.sync()?;
+    directory.finish()?;
+    Ok(tally)
+}
+
+/// Makes sure that what was opened is what was written; checks every value where that is owed.
+pub(super) fn verify(engine: &Engine, directory: &Directory) -> Result<Tally, StoreError> {
+    let key = [keys::MADE];
+    if engine
+        .value(&key)?
+        .is_none_or(|found| found != frame::seal(&key, MADE.to_vec()))
+    {
+        return Err(distrust(
+            directory,
+            "the record that every store begins with is missing",
+        ));
+    }
+    let tally = tally::verify(engine, directory.synced()?);
+    let tally = tally.map_err(|error| match error {
+        StoreError::Damaged { reason, .. } => distrust(directory, &reason),
+        error => error,
+    })?;
+    if directory.unchecked() {
+        let found = check::check(engine, &Shared::default(), None);
+        if let Some(first) = found.first() {
+            let count = found.len();
+            let what = format!(
+                "sled lost its snapshot, and a check of every value found {count} faults, first: {first}"
+            );
+            return Err(distrust(directory, &what));
+        }
+        directory.checked()?;
+    }
+    directory::sync_dir(&directory.sled())?;
+    Ok(tally)
+}
+
+/// Refuses a store that sled opened and that is not what was written.
+pub(super) fn distrust(directory: &Directory, what: &str) -> StoreError {
+    damaged(format!(
+        "{}: {what}. ctxlog removed nothing. Restore the store from an export, or run \
+         `ctxlog verify --salvage` to save what can still be read",
+        directory.path().display()
+    ))
+}

@@ -1,0 +1,502 @@
+//! Damage: whatever happens to the bytes of a store, nothing panics and nothing is lost without a
+//! word.
+
+mod store_support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use ctxlog::log::{ConversationId, Seq};
+use ctxlog::store::{Level, SledStore, Store, StoreError};
+use store_support::directory::*;
+use store_support::*;
+
+#[test]
+fn an_unreadable_snapshot_is_set_aside_and_everything_is_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SledStore::open(dir.path()).unwrap();
+    furnish(&store);
+    let before = contents(&store).unwrap();
+    drop(store);
+    drop(SledStore::open(dir.path()).unwrap());
+    let path = snapshots(dir.path()).remove(0);
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 4;
+    fs::write(&path, &bytes).unwrap();
+    let store = SledStore::open(dir.path()).unwrap();
+    let aside = dir
+        .path()
+        .join("set-aside-1")
+        .join(path.file_name().unwrap());
+    assert_eq!(fs::read(aside).unwrap(), bytes, "set aside, not deleted");
+    assert_eq!(contents(&store).unwrap(), before);
+    assert!(
+        !dir.path().join("CTXLOG.unchecked").exists(),
+        "the check was made and found all well"
+    );
+    conversation(&store, 77, 2);
+}
+
+#[test]
+fn a_store_that_owes_a_check_is_refused_while_the_check_finds_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SledStore::open(dir.path()).unwrap();
+    furnish(&store);
+    drop(store);
+    let (key, value) = stored(dir.path())
+        .into_iter()
+        .find(|(key, _)| key[0] == b'L')
+        .unwrap();
+    overwrite(dir.path(), &key, Some(flipped(&value, 9)));
+    let owed = dir.path().join("CTXLOG.unchecked");
+    fs::write(&owed, "").unwrap();
+    let refused = SledStore::open(dir.path()).unwrap_err();
+    assert!(matches!(refused, StoreError::Damaged { .. }), "{refused}");
+    assert!(owed.exists());
+    let store = SledStore::salvage(dir.path()).unwrap();
+    assert_eq!(
+        read(&store, id(2), 0, 99).unwrap().len(),
+        7,
+        "the rest can be read"
+    );
+    assert_eq!(store.check(None).unwrap().len(), 1);
+    let batch = birth(id(99), name(&["t"], "z"), vec![record(0, &[])]);
+    assert!(matches!(
+        store.append(batch.clone(), Level::Synced),
+        Err(StoreError::Damaged { .. })
+    ));
+    assert!(store.put_derived(id(2), "d", b"x").is_err());
+    assert!(
+        store
+            .destroy_payload(id(2), Seq(0), 0, Level::Synced)
+            .is_err()
+    );
+    drop(store);
+    overwrite(dir.path(), &key, Some(value));
+    SledStore::open(dir.path())
+        .unwrap()
+        .append(batch, Level::Synced)
+        .unwrap();
+    assert!(!owed.exists());
+}
+
+#[test]
+fn a_store_that_was_set_back_as_a_whole_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, older) = (dir.path().join("store"), dir.path().join("older"));
+    let store = SledStore::open(&path).unwrap();
+    let conversation = conversation(&store, 1, 3);
+    drop(store);
+    copy(&path.join("sled"), &older);
+    let store = SledStore::open(&path).unwrap();
+    let head = store.head(conversation).unwrap().unwrap();
+    store
+        .append(
+            next(conversation, head, vec![record(3, &[])]),
+            Level::Synced,
+        )
+        .unwrap();
+    drop(store);
+    copy(&older, &path.join("sled"));
+    assert!(
+        SledStore::open(&path)
+            .unwrap_err()
+            .to_string()
+            .contains("as it was when")
+    );
+    unseal(&path);
+    let refused = SledStore::open(&path).unwrap_err();
+    assert!(
+        refused.to_string().contains("newest 1 of the writes"),
+        "{refused}"
+    );
+    let store = SledStore::salvage(&path).unwrap();
+    assert_eq!(store.check(None).unwrap().len(), 1);
+    assert_eq!(read(&store, conversation, 0, 9).unwrap().len(), 3);
+}
+
+#[test]
+fn one_log_that_was_set_back_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SledStore::open(dir.path()).unwrap();
+    let conversation = conversation(&store, 1, 3);
+    furnish_fork(&store);
+    drop(store);
+    let before = stored(dir.path());
+    let store = SledStore::open(dir.path()).unwrap();
+    let head = store.head(conversation).unwrap().unwrap();
+    store
+        .append(
+            next(conversation, head, vec![record(3, &[])]),
+            Level::Synced,
+        )
+        .unwrap();
+    drop(store);
+    for (key, _) in stored(dir.path()) {
+        if key[0] == b'H' || !before.contains_key(&key) {
+            overwrite(dir.path(), &key, before.get(&key).cloned());
+        }
+    }
+    let refused = SledStore::open(dir.path()).unwrap_err();
+    assert!(
+        refused.to_string().contains("at least one log is older"),
+        "{refused}"
+    );
+    assert_eq!(
+        SledStore::salvage(dir.path())
+            .unwrap()
+            .check(None)
+            .unwrap()
+            .len(),
+        1
+    );
+}
+
+#[test]
+fn a_store_whose_files_are_gone_is_damaged_not_empty() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SledStore::open(dir.path()).unwrap();
+    conversation(&store, 1, 3);
+    let sled = store.sled_dir();
+    drop(store);
+    fs::remove_dir_all(&sled).unwrap();
+    let gone = SledStore::open(dir.path()).unwrap_err();
+    assert!(matches!(gone, StoreError::Damaged { .. }), "{gone}");
+    assert!(!sled.exists());
+    drop(sled::open(&sled).unwrap());
+    let replaced = SledStore::open(dir.path()).unwrap_err();
+    assert!(matches!(replaced, StoreError::Damaged { .. }), "{replaced}");
+}
+
+/// The place that a finding names.
+fn place(error: &StoreError) -> (Option<ConversationId>, Option<Seq>) {
+    match error {
+        StoreError::Damaged {
+            conversation, seq, ..
+        } => (*conversation, *seq),
+        other => panic!("{other}"),
+    }
+}
+
+/// Where a check should find fault with a key.
+fn expected_place(key: &[u8]) -> (Option<ConversationId>, Option<Seq>) {
+    let owner = || ConversationId(key[1..17].try_into().unwrap());
+    let seq = || Seq(u64::from_be_bytes(key[17..25].try_into().unwrap()));
+    match key[0] {
+        b'L' | b'P' => (Some(owner()), Some(seq())),
+        b'H' => (
+            Some(owner()),
+            Some(Seq(if owner() == id(3) { 3 } else { 6 })),
+        ),
+        b'B' | b'D' => (Some(owner()), None),
+        b'N' => (None, Some(Seq(0))),
+        _ => (None, None),
+    }
+}
+
+/// One furnished store, and what lies in it.
+fn sample() -> (tempfile::TempDir, BTreeMap<Vec<u8>, Vec<u8>>) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SledStore::open(dir.path()).unwrap();
+    furnish(&store);
+    assert!(store.check(None).unwrap().is_empty());
+    drop(store);
+    let stored = stored(dir.path());
+    assert_eq!(
+        stored.keys().map(|key| key[0]).collect::<BTreeSet<_>>(),
+        b"BDHLMNPT".iter().copied().collect()
+    );
+    (dir, stored)
+}
+
+#[test]
+fn a_flipped_bit_in_any_value_is_found_and_placed() {
+    let (dir, stored) = sample();
+    let mut trials = 0;
+    for (number, (key, value)) in stored.iter().enumerate() {
+        for bit in [number * 7919 + 3, 0, value.len() * 8 - 1] {
+            overwrite(dir.path(), key, Some(flipped(value, bit)));
+            if matches!(key[0], b'M' | b'T') {
+                let opened = SledStore::open(dir.path());
+                assert!(matches!(opened, Err(StoreError::Damaged { .. })));
+            }
+            let store = SledStore::salvage(dir.path()).unwrap();
+            let found = store.check(None).unwrap();
+            let (owner, seq) = expected_place(key);
+            let hit = found
+                .iter()
+                .map(place)
+                .any(|(o, s)| s == seq && (owner.is_none() || o == owner));
+            assert!(hit, "bit {bit} of {key:02x?}: {found:?}");
+            if let Some(owner) = owner {
+                assert!(!store.check(Some(owner)).unwrap().is_empty());
+            }
+            trials += 1;
+        }
+        overwrite(dir.path(), key, Some(value.clone()));
+    }
+    assert!(trials > 3 * 50, "{trials}");
+    assert!(
+        SledStore::open(dir.path())
+            .unwrap()
+            .check(None)
+            .unwrap()
+            .is_empty()
+    );
+}
+
+#[test]
+fn a_removed_or_misplaced_value_is_found() {
+    let (dir, stored) = sample();
+    let keys: Vec<_> = stored.keys().collect();
+    for (key, after) in keys.iter().zip(keys.iter().cycle().skip(1)) {
+        // The whole of a blob or of derived data may be absent, a part of it may not.
+        let whole_may_go = matches!(key[0], b'B' | b'D') && !after.starts_with(key);
+        for value in [None, Some(stored[*after].clone())] {
+            if value.is_none() && whole_may_go && key.len() < 50 {
+                continue;
+            }
+            let removed = value.is_none();
+            overwrite(dir.path(), key, value);
+            let store = SledStore::salvage(dir.path()).unwrap();
+            let found = store.check(None).unwrap();
+            assert!(!found.is_empty(), "removed: {removed}, {key:02x?}");
+        }
+        overwrite(dir.path(), key, Some(stored[*key].clone()));
+    }
+    assert!(
+        SledStore::open(dir.path())
+            .unwrap()
+            .check(None)
+            .unwrap()
+            .is_empty()
+    );
+}
+
+#[test]
+fn a_log_shorter_or_longer_than_its_head_record_is_damage_to_readers_and_writers() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SledStore::open(dir.path()).unwrap();
+    let conversation = conversation(&store, 1, 5);
+    let head = store.head(conversation).unwrap().unwrap();
+    drop(store);
+    let all = stored(dir.path());
+    let entry_key = |seq: u64| {
+        all.keys()
+            .filter(|k| k[0] == b'L')
+            .nth(seq as usize)
+            .unwrap()
+            .clone()
+    };
+    let continued = || next(conversation, head, vec![record(5, &[])]);
+    for lost in [4, 2, 0] {
+        overwrite(dir.path(), &entry_key(lost), None);
+        let store = SledStore::open(dir.path()).unwrap();
+        let broken = read(&store, conversation, 0, 99).unwrap_err();
+        assert_eq!(place(&broken), (Some(conversation), Some(Seq(lost))));
+        let found = store.check(Some(conversation)).unwrap();
+        assert_eq!(
+            found.iter().map(place).collect::<Vec<_>>(),
+            [(Some(conversation), Some(Seq(lost)))]
+        );
+        if lost == 4 {
+            assert!(matches!(
+                store.append(continued(), Level::Synced),
+                Err(StoreError::Damaged { .. })
+            ));
+        }
+        drop(store);
+        overwrite(
+            dir.path(),
+            &entry_key(lost),
+            Some(all[&entry_key(lost)].clone()),
+        );
+    }
+    let mut beyond = entry_key(4);
+    *beyond.last_mut().unwrap() = 5;
+    overwrite(dir.path(), &beyond, Some(all[&entry_key(4)].clone()));
+    let store = SledStore::open(dir.path()).unwrap();
+    assert!(matches!(
+        store.append(continued(), Level::Synced),
+        Err(StoreError::Damaged { .. })
+    ));
+    assert_eq!(
+        store.check(None).unwrap().len(),
+        2,
+        "outside the head record, and a wrong checksum"
+    );
+}
+
+/// What came of opening and reading a damaged store.
+#[derive(Debug, Default)]
+struct Outcomes {
+    unreadable: u32,
+    refused: u32,
+    reported: u32,
+    unharmed: u32,
+}
+
+/// Opens, checks, reads everything: no panic comes out, and what was lost or changed is reported.
+fn survive(path: &Path, whole: &BTreeMap<String, Vec<u8>>, outcomes: &mut Outcomes, what: &str) {
+    let store = match SledStore::open(path) {
+        Ok(store) => store,
+        Err(StoreError::Damaged { .. } | StoreError::Io { .. }) => {
+            outcomes.refused += 1;
+            match SledStore::salvage(path) {
+                Ok(store) if store.check(None).unwrap().is_empty() => {
+                    assert_eq!(contents(&store).unwrap(), *whole, "{what}");
+                }
+                Ok(_) => {}
+                Err(StoreError::Damaged { .. } | StoreError::Io { .. }) => outcomes.unreadable += 1,
+                Err(other) => panic!("{what}: {other}"),
+            }
+            return;
+        }
+        Err(other) => panic!("{what}: {other}"),
+    };
+    let found = store.check(None).unwrap();
+    match contents(&store) {
+        Err(_) => outcomes.reported += 1,
+        Ok(now) if now == *whole => outcomes.unharmed += 1,
+        Ok(now) => {
+            let lost = whole
+                .iter()
+                .filter(|(key, value)| now.get(*key) != Some(*value));
+            let lost: Vec<_> = lost.map(|(key, _)| key).collect();
+            assert!(
+                !found.is_empty(),
+                "{what}: changed and not reported: {lost:?}"
+            );
+            outcomes.reported += 1;
+        }
+    }
+}
+
+/// sled would overwrite everything behind the damage, so it may not be started.
+#[test]
+fn a_file_that_changed_while_it_was_closed_is_refused_untouched_and_salvaged_from_a_copy() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SledStore::open(dir.path()).unwrap();
+    furnish(&store);
+    let first = store.head(id(0)).unwrap();
+    drop(store);
+    let db = dir.path().join("sled/db");
+    let whole = fs::read(&db).unwrap();
+    let written = whole.iter().rposition(|byte| *byte != 0).unwrap();
+    for place in [30, written / 3, written / 2, written] {
+        fs::write(&db, flipped(&whole, place * 8 + 3)).unwrap();
+        let before = tree(dir.path());
+        let refused = SledStore::open(dir.path()).unwrap_err();
+        assert!(
+            refused
+                .to_string()
+                .contains("as it was when the store was closed"),
+            "{refused}"
+        );
+        if let Ok(store) = SledStore::salvage(dir.path()) {
+            assert!(!store.check(None).unwrap().is_empty());
+        }
+        assert_eq!(tree(dir.path()), before);
+    }
+    fs::write(&db, &whole[..written]).unwrap();
+    assert!(SledStore::open(dir.path()).is_err(), "cut short");
+    fs::write(&db, &whole).unwrap();
+    let store = SledStore::open(dir.path()).unwrap();
+    assert_eq!(store.head(id(0)).unwrap(), first);
+    assert!(store.check(None).unwrap().is_empty());
+}
+
+/// `CTXLOG_FLIPS` sets how many bits are flipped (160).
+#[test]
+fn flipped_bits_in_sleds_files_are_reported_or_harmless() {
+    flip_bits(160, furnish);
+}
+
+/// So many pages that most are read only when they are asked for, from a file of many segments.
+#[test]
+fn flipped_bits_in_a_file_of_many_segments_are_reported_or_harmless() {
+    flip_bits(40, |store| {
+        furnish(store);
+        for number in 10..20 {
+            let records = (0..60).map(|seq| record(seq, &[2_500])).collect();
+            let batch = birth(id(number), name(&["t"], &format!("c{number}")), records);
+            store.append(batch, Level::Flushed).unwrap();
+        }
+    });
+}
+
+fn flip_bits(trials: u64, furnish: impl Fn(&SledStore)) {
+    let trials = std::env::var("CTXLOG_FLIPS").map_or(trials, |n| n.parse().unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let (sample, fresh) = (dir.path().join("sample"), dir.path().join("fresh"));
+    let store = SledStore::open(&sample).unwrap();
+    furnish(&store);
+    let whole = contents(&store).unwrap();
+    drop(store);
+    copy(&sample, &fresh); // all of it will be read at open
+    drop(SledStore::open(&sample).unwrap()); // writes a snapshot; most pages are read when needed
+    let mut outcomes = Outcomes::default();
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut draw = |below: u64| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        usize::try_from(random % below).unwrap()
+    };
+    for number in 0..trials {
+        let trial = dir.path().join("trial");
+        let snapshot = number % 16 == 1;
+        copy(
+            if number % 3 == 0 && !snapshot {
+                &fresh
+            } else {
+                &sample
+            },
+            &trial,
+        );
+        let file = match number % 16 {
+            1 => snapshots(&trial).remove(0),
+            2 => trial.join("sled/conf"),
+            _ => trial.join("sled/db"),
+        };
+        let bytes = fs::read(&file).unwrap();
+        let written = bytes.iter().rposition(|byte| *byte != 0).unwrap() as u64 + 1;
+        let bit = draw(written * 8);
+        fs::write(&file, flipped(&bytes, bit)).unwrap();
+        if number % 2 == 0 {
+            unseal(&trial);
+        }
+        let what = format!("trial {number}: bit {bit} of {}", file.display());
+        survive(&trial, &whole, &mut outcomes, &what);
+    }
+    println!("{trials} flips: {outcomes:?}");
+    assert!(
+        outcomes.refused + outcomes.reported > 0,
+        "some flips must do harm: {outcomes:?}"
+    );
+}
+
+#[test]
+fn files_cut_short_are_reported_or_harmless() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sample, trial) = (dir.path().join("sample"), dir.path().join("trial"));
+    let store = SledStore::open(&sample).unwrap();
+    furnish(&store);
+    let whole = contents(&store).unwrap();
+    drop(store);
+    let db = fs::read(sample.join("sled/db")).unwrap();
+    let written = db.iter().rposition(|byte| *byte != 0).unwrap();
+    let mut outcomes = Outcomes::default();
+    for cut in (0..20).map(|n| written * n / 20) {
+        copy(&sample, &trial);
+        fs::write(trial.join("sled/db"), &db[..cut]).unwrap();
+        if cut % 2 == 0 {
+            unseal(&trial);
+        }
+        survive(&trial, &whole, &mut outcomes, &format!("cut at {cut}"));
+    }
+    println!("{outcomes:?}");
+    assert!(outcomes.refused + outcomes.reported > 0);
+}
