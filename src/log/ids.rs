@@ -171,26 +171,6 @@ macro_rules! hex_text {
                 read_hex::<$n>(text).map(Self)
             }
         }
-        // Bytes where they are stored, hexadecimal digits where people or tools read them.
-        impl Serialize for $name {
-            fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-                if s.is_human_readable() {
-                    s.collect_str(self)
-                } else {
-                    self.0.serialize(s)
-                }
-            }
-        }
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-                if d.is_human_readable() {
-                    let text = String::deserialize(d)?;
-                    text.parse().map_err(serde::de::Error::custom)
-                } else {
-                    Deserialize::deserialize(d).map(Self)
-                }
-            }
-        }
     };
 }
 
