@@ -79,7 +79,6 @@ pub fn entry_json(sealed: &Sealed) -> Value {
         "iteration": entry.iteration,
         "by": { "door": entry.by.door, "principal": entry.by.principal },
         "provenance": entry.provenance,
-        "key": entry.key.as_ref().map(|k| &k.text),
         "body": body_json(&entry.body),
     })
 }

@@ -2,14 +2,22 @@
 
 mod export;
 mod laws;
+mod lint;
+mod salvage;
+mod select;
 mod status;
 mod verify;
 mod why;
+mod window;
 
 pub use export::{
     ENTRY_SCHEMA, ExportError, entry_json, export, import_lines, neutral_json, outcome, readable,
 };
 pub use laws::{LAWS, Laws};
+pub use lint::{Broken, Linted, lint};
+pub use salvage::{Trusted, trusted_prefix};
+pub use select::{PREFIX_DIGITS_MIN, Place, SelectError, Selector, Span};
 pub use status::{Category, Status, status};
 pub use verify::{Payloads, Verified, Windows, verify};
-pub use why::{Moment, Refusals, Seen, Stay, StayEnd, Why, why};
+pub use why::{FormOf, Moment, Refusals, Seen, Stay, StayEnd, Why, why};
+pub use window::{ShownMessage, ShownWindow, Size, window};

@@ -235,7 +235,7 @@ impl<'a> Question<'a> {
             message: self.message.id.to_string(),
             at: Moment {
                 seq: self.n,
-                iteration: self.next,
+                iteration: self.projection.iteration_of(self.n),
             },
             status,
             redacted: false,

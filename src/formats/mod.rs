@@ -173,6 +173,20 @@ pub enum Profile {
     Anthropic,
 }
 
+impl Profile {
+    /// Every member.
+    pub const ALL: &'static [Self] = &[Self::OpenAiChat, Self::Anthropic];
+
+    /// The name people and tools see.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OpenAiChat => openai_chat::FORMAT,
+            Self::Anthropic => anthropic::FORMAT,
+        }
+    }
+}
+
 /// A message of a window, as rendering sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Item<'a> {

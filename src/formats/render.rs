@@ -3,7 +3,7 @@
 use super::json::{self, Writer};
 use super::wire::{Origin, Repairs, Slot, Wire, gather};
 use super::{Item, Profile, Repair, anthropic, openai_chat};
-use crate::log::{BlockBody, Fields, Json, Part, PartBody};
+use crate::log::{BlockBody, Fields, Json, Part, PartBody, Seq};
 
 /// The output limit an Anthropic request gets where its settings name none: the field is required.
 pub const DEFAULT_MAX_TOKENS: u64 = 4096;
@@ -17,6 +17,8 @@ pub struct Rendered {
     /// another provider's content lost on its way into this format, and under `text` halves of
     /// surrogate pairs, which no text can hold.
     pub repairs: Vec<Repair>,
+    /// For each of the body's `messages` the entry that introduced it (its first part).
+    pub places: Vec<Seq>,
 }
 
 /// Renders the items of a window, in window order, as a request body.
@@ -46,16 +48,16 @@ pub fn render(
     };
     let mut body = Writer::default();
     write_settings(&mut body, profile, settings, model, own, &mut repairs);
-    match profile {
+    let places = match profile {
         Profile::OpenAiChat => openai_chat::write_messages(&mut body, wires, as_is, &mut repairs),
         Profile::Anthropic => {
             if !(as_is && own) && json::field(settings, "max_tokens").is_none() {
                 let limit = limit(settings).unwrap_or_else(|| DEFAULT_MAX_TOKENS.to_string());
                 body.field("max_tokens", &limit);
             }
-            anthropic::write_messages(&mut body, wires, as_is, &mut repairs);
+            anthropic::write_messages(&mut body, wires, as_is, &mut repairs)
         }
-    }
+    };
     let body = body.finish().0;
     let body = if as_is {
         body
@@ -63,7 +65,11 @@ pub fn render(
         whole_text(body, &mut repairs)
     };
     let repairs = repairs.0;
-    Rendered { body, repairs }
+    Rendered {
+        body,
+        repairs,
+        places,
+    }
 }
 
 /// Providers read the body as text, which has no place for half of a surrogate pair.

@@ -367,6 +367,13 @@ impl Projection {
         &self.sent
     }
 
+    /// The iteration that entry `n` belongs to: 1 + the calls before it.
+    #[must_use]
+    pub fn iteration_of(&self, n: Seq) -> Iteration {
+        let before = self.sent.partition_point(|s| s.fact.seq < n);
+        Iteration(u64::try_from(before).unwrap_or(u64::MAX).saturating_add(1))
+    }
+
     /// The call of an iteration.
     #[must_use]
     pub fn call(&self, iteration: Iteration) -> Option<&Sent> {

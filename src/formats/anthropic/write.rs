@@ -7,15 +7,15 @@ use crate::formats::marked;
 use crate::formats::media;
 use crate::formats::render::{Mapped, adapt, map_block, map_result};
 use crate::formats::wire::{Origin, Repairs, Wire};
-use crate::log::{BlockBody, Json, Part, PartBody, Role, Shape};
+use crate::log::{BlockBody, Json, Part, PartBody, Role, Seq, Shape};
 
-/// Writes `system` and `messages` of a body.
+/// Writes `system` and `messages` of a body; gives for each message the entry that introduced it.
 pub(crate) fn write_messages(
     body: &mut Writer,
     mut wires: Vec<Wire<'_>>,
     as_is: bool,
     repairs: &mut Repairs,
-) {
+) -> Vec<Seq> {
     for wire in &mut wires {
         adapt(wire, map_part, repairs);
     }
@@ -31,6 +31,7 @@ pub(crate) fn write_messages(
     }
     let written: Vec<Json> = wires.iter().map(write_wire).collect();
     body.field("messages", &json::write_array(&written).0);
+    wires.iter().map(|w| w.seq).collect()
 }
 
 fn write_wire(wire: &Wire<'_>) -> Json {

@@ -71,7 +71,9 @@ fn answer_choice(
     found
 }
 
-fn usage(usage: &Json) -> Option<Usage> {
+/// Usage as an answer gives it.
+#[must_use]
+pub fn usage(usage: &Json) -> Option<Usage> {
     let fields = json::object(usage)?;
     let count = |name: &str| json::field(&fields, name).and_then(json::integer);
     let details = json::field(&fields, "prompt_tokens_details").and_then(json::object);

@@ -8,15 +8,15 @@ use crate::formats::json::{self, Writer};
 use crate::formats::media;
 use crate::formats::render::{Mapped, adapt, map_block, map_result};
 use crate::formats::wire::{Origin, Repairs, Slot, Wire};
-use crate::log::{BlockBody, Json, Part, PartBody, Role};
+use crate::log::{BlockBody, Json, Part, PartBody, Role, Seq};
 
-/// Writes the `messages` of a body.
+/// Writes the `messages` of a body; gives for each the entry that introduced it.
 pub(crate) fn write_messages(
     body: &mut Writer,
     wires: Vec<Wire<'_>>,
     as_is: bool,
     repairs: &mut Repairs,
-) {
+) -> Vec<Seq> {
     let mut wires: Vec<Wire<'_>> = wires.into_iter().flat_map(split_results).collect();
     for wire in &mut wires {
         let map = match wire.role {
@@ -30,6 +30,7 @@ pub(crate) fn write_messages(
     }
     let written: Vec<Json> = wires.iter().map(write_wire).collect();
     body.field("messages", &json::write_array(&written).0);
+    wires.iter().map(|w| w.seq).collect()
 }
 
 fn write_wire(wire: &Wire<'_>) -> Json {

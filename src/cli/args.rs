@@ -1,0 +1,492 @@
+//! What may be said on the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use ctxlog::formats::{Format, Profile};
+
+/// Git for context windows: what the model saw, what left, and why.
+#[derive(Parser, Debug)]
+#[command(name = "ctxlog", version, max_term_width = 100, after_help = TOP)]
+pub struct Cli {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+const TOP: &str = "\
+EXAMPLES
+  ctxlog demo                          write a sample conversation and look at it
+  ctxlog import session.jsonl          turn a transcript into a log
+  ctxlog                               the window now (the same as `ctxlog status`)
+  ctxlog why m18                       when m18 entered, who saw it, why it left
+  ctxlog window --at it:27             the exact window that call 27 was sent
+
+SELECTORS
+  @ the head   @-3 three entries before   it:27 what call 27 was sent   s:209 after entry 209
+  m18 after the entry that introduced it   e81d the entry whose hash begins so
+
+EXIT CODES
+  0 done, answered   1 nothing matched, or no   2 usage or I/O   3 integrity failure   4 refused
+  255 our bug";
+
+/// Options of every command.
+#[derive(Args, Debug)]
+pub struct Common {
+    /// Where the logs are
+    #[arg(
+        long,
+        global = true,
+        env = "CTXLOG_STORE",
+        default_value = ".ctxlog",
+        value_name = "PATH"
+    )]
+    pub store: PathBuf,
+    /// Which conversation; may be left out where there is only one
+    #[arg(short, long, global = true, value_name = "NAME")]
+    pub conversation: Option<String>,
+    /// Answer in JSON: one object, or JSON Lines for lists
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// When to use colours
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    pub color: Color,
+    /// Show no progress bars
+    #[arg(long, global = true)]
+    pub no_progress: bool,
+}
+
+/// When to use colours.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+/// A provider whose request bodies are written.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Provider {
+    OpenaiChat,
+    Anthropic,
+}
+
+impl Provider {
+    pub const fn profile(self) -> Profile {
+        match self {
+            Self::OpenaiChat => Profile::OpenAiChat,
+            Self::Anthropic => Profile::Anthropic,
+        }
+    }
+}
+
+/// How a window is shown.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Body {
+    /// All words of all messages
+    Text,
+    /// An OpenAI Chat Completions request
+    OpenaiChat,
+    /// An Anthropic Messages request
+    Anthropic,
+}
+
+impl Body {
+    pub const fn profile(self) -> Option<Profile> {
+        match self {
+            Self::Text => None,
+            Self::OpenaiChat => Some(Profile::OpenAiChat),
+            Self::Anthropic => Some(Profile::Anthropic),
+        }
+    }
+}
+
+/// What a file to import may be.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    Auto,
+    OpenaiChat,
+    Anthropic,
+    ClaudeCode,
+    Ctxlog,
+}
+
+impl Source {
+    /// The format; `None` where it is to be found out.
+    pub const fn format(self) -> Option<Format> {
+        match self {
+            Self::Auto => None,
+            Self::OpenaiChat => Some(Format::OpenAiChat),
+            Self::Anthropic => Some(Format::Anthropic),
+            Self::ClaudeCode => Some(Format::ClaudeCode),
+            Self::Ctxlog => Some(Format::Ctxlog),
+        }
+    }
+}
+
+/// What an export is written as.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// The whole log with its stored bytes, as JSON Lines
+    Ctxlog,
+    /// The window as an OpenAI Chat Completions request
+    OpenaiChat,
+    /// The window as an Anthropic Messages request
+    Anthropic,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Write a sample conversation and look at it
+    #[command(after_help = "EXAMPLES\n  ctxlog demo\n  ctxlog --store /tmp/demo demo")]
+    Demo,
+    /// Turn transcripts into logs
+    #[command(after_help = IMPORT)]
+    Import(Import),
+    /// Add a message (JSON on stdin, or --text)
+    #[command(after_help = APPEND)]
+    Append(Append),
+    /// Take the window to send to the model, and file the call
+    #[command(after_help = CALL)]
+    Call(Call),
+    /// Record what came back from a call
+    #[command(after_help = REPORT)]
+    Report(Report),
+    /// List the conversations
+    #[command(after_help = "EXAMPLES\n  ctxlog ls\n  ctxlog ls --json | jq -r .conversation")]
+    Ls,
+    /// Show the window now: its categories, what left, what refused
+    #[command(after_help = "EXAMPLES\n  ctxlog status\n  ctxlog status -c support-4411 --all")]
+    Status(Status),
+    /// List the entries
+    #[command(after_help = LOG)]
+    Log(Log),
+    /// Show one entry in full
+    #[command(
+        after_help = "EXAMPLES\n  ctxlog show e81d\n  ctxlog show s:209\n  ctxlog show m18   the entry that introduced m18, with its words"
+    )]
+    Show(Show),
+    /// Show the exact window at a moment, as text or as a provider's request
+    #[command(after_help = WINDOW)]
+    Window(Window),
+    /// Explain a message: when it entered, who saw it, why it left, how to bring it back
+    #[command(
+        after_help = "EXAMPLES\n  ctxlog why m18\n  ctxlog why m18 --at it:27   as things stood then"
+    )]
+    Why(Why),
+    /// Bring a message back, or undo a visit or edit
+    #[command(
+        after_help = "EXAMPLES\n  ctxlog restore m18     its whole group comes back, at its place\n  ctxlog restore s:209   what entry 209 did is undone; that is an entry too"
+    )]
+    Restore(Restore),
+    /// Say which rules of a provider a window breaks
+    #[command(
+        after_help = "EXAMPLES\n  ctxlog lint --provider anthropic\n  ctxlog lint --provider openai-chat it:27"
+    )]
+    Lint(Lint),
+    /// Check that the log hangs together
+    #[command(after_help = VERIFY)]
+    Verify(Verify),
+    /// Write the log, or a request body, to stdout or a file
+    #[command(after_help = EXPORT)]
+    Export(Export),
+}
+
+const IMPORT: &str = "\
+EXAMPLES
+  ctxlog import session.jsonl
+  ctxlog import chats/*.json --strategy token-budget:limit=8000,keep=6
+  curl -s https://… | ctxlog import - --format openai-chat --as incident-7
+  ctxlog import log.ctxlog.jsonl          an own export comes back under the same id
+
+Importing again adds only what is new. With strategies the transcript is replayed call by call.";
+
+#[derive(Args, Debug)]
+pub struct Import {
+    /// Transcripts; `-` is stdin
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// What the files are
+    #[arg(long, value_enum, default_value_t = Source::Auto)]
+    pub format: Source,
+    /// Replay through this strategy, `name:key=value,…`; may be given several times
+    #[arg(long, value_name = "SPEC")]
+    pub strategy: Vec<String>,
+    /// Name of the conversation; where there are several, what their names begin with
+    #[arg(long = "as", value_name = "NAME")]
+    pub name: Option<String>,
+    /// Skip records larger than this
+    #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = bytes)]
+    pub max_record: usize,
+}
+
+const APPEND: &str = "\
+EXAMPLES
+  ctxlog append -c chat --role system --text 'You are a support agent.'
+  ctxlog append -c chat --text 'Where is order 4411?'
+  echo '{\"role\":\"assistant\",\"content\":\"On its way.\"}' | ctxlog append -c chat
+  ctxlog append -c chat --result-of call_1 --text 'shipped on Monday'
+
+The store and the conversation are created where they are absent.";
+
+#[derive(Args, Debug)]
+pub struct Append {
+    /// Who it speaks as, with --text
+    #[arg(long, value_enum, requires = "text")]
+    pub role: Option<Role>,
+    /// The words; without it a JSON message is read from stdin
+    #[arg(long, value_name = "TEXT")]
+    pub text: Option<String>,
+    /// The words are the result of this call
+    #[arg(
+        long,
+        value_name = "CALL_ID",
+        requires = "text",
+        conflicts_with = "role"
+    )]
+    pub result_of: Option<String>,
+    /// How the JSON message is written; found out from its shape otherwise
+    #[arg(long, value_enum, conflicts_with = "text")]
+    pub format: Option<Provider>,
+    /// Refuse when there is newer content after this entry
+    #[arg(long, value_name = "s:N")]
+    pub expect: Option<String>,
+    /// Idempotency key: the same request under the same key is written once
+    #[arg(long)]
+    pub key: Option<String>,
+}
+
+/// Who a message speaks as.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    System,
+    Developer,
+    User,
+    Assistant,
+}
+
+const CALL: &str = "\
+EXAMPLES
+  ctxlog call -c chat --format openai-chat --model gpt-4.1 > request.json
+  ctxlog call -c chat --strategy token-budget:limit=8000,keep=6
+  ctxlog call -c chat --json | jq .digest
+
+The strategies visit and the call is filed, in one step. --strategy sets the chain on first use.";
+
+#[derive(Args, Debug)]
+pub struct Call {
+    /// The model that is called
+    #[arg(long)]
+    pub model: Option<String>,
+    /// The strategies in force from here on, `name:key=value,…`; may be given several times
+    #[arg(long, value_name = "SPEC")]
+    pub strategy: Vec<String>,
+    /// What to print: a request body, or all words
+    #[arg(long, value_enum)]
+    pub format: Option<Body>,
+    /// Refuse when the head is not this entry
+    #[arg(long, value_name = "s:N")]
+    pub expect: Option<String>,
+    /// Idempotency key
+    #[arg(long)]
+    pub key: Option<String>,
+}
+
+const REPORT: &str = "\
+EXAMPLES
+  ctxlog report --call last --input 812 --output 96
+  ctxlog report --call it:27 --failure 'status 529: overloaded'
+  jq .usage response.json | ctxlog report --call last";
+
+#[derive(Args, Debug)]
+pub struct Report {
+    /// The call: s:N, it:N or last
+    #[arg(long, default_value = "last")]
+    pub call: String,
+    /// Input tokens that were neither read from nor written to a cache
+    #[arg(long, value_name = "N")]
+    pub input: Option<u64>,
+    /// Output tokens
+    #[arg(long, value_name = "N")]
+    pub output: Option<u64>,
+    /// Input tokens read from a cache
+    #[arg(long, value_name = "N")]
+    pub cache_read: Option<u64>,
+    /// Input tokens written to a cache
+    #[arg(long, value_name = "N")]
+    pub cache_write: Option<u64>,
+    /// The call failed, in the provider's words
+    #[arg(long, value_name = "TEXT")]
+    pub failure: Option<String>,
+}
+
+#[derive(Args, Debug, Default)]
+pub struct Status {
+    /// Also the refusals by reason, the strategies and the lifetimes
+    #[arg(long)]
+    pub all: bool,
+}
+
+const LOG: &str = "\
+EXAMPLES
+  ctxlog log                the whole log
+  ctxlog log it:27          what happened up to call 27, since the call before
+  ctxlog log it:10..20
+  ctxlog log @-9..          the newest ten entries
+  ctxlog log --json | jq 'select(.outcome == \"evict\")'";
+
+#[derive(Args, Debug)]
+pub struct Log {
+    /// A..B, it:10..20 or one selector; all entries otherwise
+    pub range: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct Show {
+    /// Which entry: a hash prefix, s:209, m18, @
+    pub entry: String,
+}
+
+const WINDOW: &str = "\
+EXAMPLES
+  ctxlog window                               the window now, a line per message
+  ctxlog window --at it:27 --format text      all words that call 27 was sent
+  ctxlog window --at it:27 --format anthropic > request.json
+  ctxlog window --at it:27 --long             with the entry that put each message there
+
+What had to change for the provider's rules to hold is listed on stderr; --as-is changes nothing.";
+
+#[derive(Args, Debug)]
+pub struct Window {
+    /// The moment
+    #[arg(long, value_name = "SEL", default_value = "@")]
+    pub at: String,
+    /// What to print: a request body, or all words
+    #[arg(long, value_enum)]
+    pub format: Option<Body>,
+    /// Repair nothing in the request body
+    #[arg(long, requires = "format")]
+    pub as_is: bool,
+    /// Also the entry that put each message there
+    #[arg(long)]
+    pub long: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct Why {
+    /// The message, as in m18
+    pub message: String,
+    /// The moment the question is about
+    #[arg(long, value_name = "SEL", default_value = "@")]
+    pub at: String,
+}
+
+#[derive(Args, Debug)]
+pub struct Restore {
+    /// A message that left (m18), or a visit or edit to undo (s:209)
+    pub what: String,
+}
+
+#[derive(Args, Debug)]
+pub struct Lint {
+    /// Whose rules
+    #[arg(long, value_enum)]
+    pub provider: Provider,
+    /// The moment
+    #[arg(value_name = "SEL", default_value = "@")]
+    pub at: String,
+}
+
+const VERIFY: &str = "\
+EXAMPLES
+  ctxlog verify                all conversations
+  ctxlog verify -c chat --json
+  ctxlog verify --salvage      read a damaged store from a copy of its files
+
+Exit code 3 when something does not hang together. The last lines say what no check can show.";
+
+#[derive(Args, Debug)]
+pub struct Verify {
+    /// Read a copy of the store's files; done by itself where the store cannot be opened
+    #[arg(long)]
+    pub salvage: bool,
+}
+
+const EXPORT: &str = "\
+EXAMPLES
+  ctxlog export -c chat -o chat.ctxlog.jsonl
+  ctxlog export -c chat --format openai-chat --at it:27
+  ctxlog export -c chat --salvage -o rest.jsonl    what can be trusted of a damaged log";
+
+#[derive(Args, Debug)]
+pub struct Export {
+    /// What to write
+    #[arg(long, value_enum, default_value_t = Target::Ctxlog)]
+    pub format: Target,
+    /// The moment, for a request body
+    #[arg(long, value_name = "SEL", default_value = "@")]
+    pub at: String,
+    /// Repair nothing in the request body
+    #[arg(long)]
+    pub as_is: bool,
+    /// Write to this file instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Export what can be trusted of a damaged log
+    #[arg(long)]
+    pub salvage: bool,
+}
+
+/// A number of bytes, as in `1000`, `64MiB` or `1GB`.
+fn bytes(text: &str) -> Result<usize, String> {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (digits, unit) = text.split_at_checked(end).unwrap_or((text, ""));
+    let factor: usize = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kib" => 1 << 10,
+        "kb" => 1_000,
+        "m" | "mib" => 1 << 20,
+        "mb" => 1_000_000,
+        "g" | "gib" => 1 << 30,
+        "gb" => 1_000_000_000,
+        _ => return Err("units are KiB, MiB, GiB, KB, MB and GB".to_owned()),
+    };
+    let number: usize = digits
+        .parse()
+        .map_err(|_| "a whole number has to come first".to_owned())?;
+    match number.checked_mul(factor) {
+        Some(0) | None => Err("that is no size a record can have".to_owned()),
+        Some(bytes) => Ok(bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_with_their_units() {
+        for (text, expected) in [
+            ("1000", Some(1000)),
+            ("64MiB", Some(64 << 20)),
+            ("1 kb", Some(1000)),
+            ("2g", Some(2 << 30)),
+            ("0", None),
+            ("MiB", None),
+            ("5 parsecs", None),
+            ("99999999999999999999", None),
+            ("99999999999GiB", None),
+        ] {
+            assert_eq!(bytes(text).ok(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory as _;
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,123 @@
+//! `export`: the log, or a request body, to stdout or a file.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use ctxlog::audit::{self, ExportError, Selector};
+use ctxlog::engine::Conversation;
+use ctxlog::formats::Profile;
+
+use super::window;
+use crate::cli::errors::{Failure, INTEGRITY};
+use crate::cli::{Context, args, human, output, stores};
+
+pub fn run(cx: &mut Context, args: &args::Export) -> Result<u8, Failure> {
+    let at: Selector = args.at.parse()?;
+    if args.salvage {
+        return salvage(cx, args);
+    }
+    let store = stores::existing(cx)?;
+    let chat = stores::conversation(cx, &store)?;
+    let profile = match args.format {
+        args::Target::Ctxlog => return log(cx, args, &chat).map(|()| 0),
+        args::Target::OpenaiChat => Profile::OpenAiChat,
+        args::Target::Anthropic => Profile::Anthropic,
+    };
+    let place = at.resolve(&chat)?;
+    window::differs(&audit::window(&chat, place)?)?;
+    let rendered = chat
+        .load(chat.window_after(place.seq)?)?
+        .render(profile, args.as_is);
+    let Some(path) = &args.output else {
+        return window::body(cx, &rendered);
+    };
+    window::repairs(cx, &rendered);
+    to_file(path, &mut |out| Ok(writeln!(out, "{}", rendered.body)?))?;
+    Ok(0)
+}
+
+fn log(cx: &mut Context, args: &args::Export, chat: &Conversation) -> Result<(), Failure> {
+    let Some(path) = &args.output else {
+        return match audit::export(chat, &mut cx.out) {
+            // The reader has gone: that is its own business.
+            Err(ExportError::Io(e)) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            done => done.map(|_| ()).map_err(Failure::from),
+        };
+    };
+    let mut lines = 0;
+    to_file(path, &mut |out| {
+        lines = audit::export(chat, out)?;
+        Ok(())
+    })?;
+    if !cx.json {
+        let entries = if lines == 1 { "entry" } else { "entries" };
+        output::note(&format!(
+            "{} {entries} to {}",
+            human::number(lines),
+            path.display()
+        ));
+    }
+    Ok(())
+}
+
+/// The prefix of a damaged log that hangs together.
+fn salvage(cx: &mut Context, args: &args::Export) -> Result<u8, Failure> {
+    if args.format != args::Target::Ctxlog {
+        let message = "what can be saved of a damaged log is saved as a log";
+        return Err(Failure::usage(
+            "invalid-option",
+            message,
+            "leave --format out",
+        ));
+    }
+    let store = stores::salvaged(cx)?;
+    let listed = stores::listed(cx, &store)?;
+    let trusted = audit::trusted_prefix(&store, &listed)?;
+    log(cx, args, &trusted.conversation)?;
+    let (ends, head) = (trusted.ends, trusted.head.seq);
+    if ends.is_none() && trusted.lost.is_empty() {
+        return Ok(0);
+    }
+    let lost: Vec<String> = trusted.lost.iter().map(ToString::to_string).collect();
+    let mut message = format!("saved s:0..{head} of '{}'", listed.name.name);
+    if let Some(why) = ends {
+        message.push_str(&format!("; the rest cannot be trusted: {why}"));
+    }
+    if !lost.is_empty() {
+        message.push_str(&format!(
+            "; lost words, saved as redacted: {}",
+            lost.join(", ")
+        ));
+    }
+    let help = "import what was saved into a new store with `ctxlog --store NEW import FILE`";
+    Err(Failure::new(INTEGRITY, "damaged", message, help))
+}
+
+type Writing<'a> = &'a mut dyn FnMut(&mut dyn Write) -> Result<(), ExportError>;
+
+/// Writes a file whole or not at all; a device or pipe is written as it comes.
+fn to_file(path: &Path, write: Writing<'_>) -> Result<(), Failure> {
+    let failed = |e: std::io::Error| Failure::file("write", path, &e);
+    if path.metadata().is_ok_and(|m| !m.is_file()) {
+        let mut out = BufWriter::new(File::create(path).map_err(failed)?);
+        write(&mut out)?;
+        return out.flush().map_err(failed);
+    }
+    let mut name = path
+        .file_name()
+        .map(std::ffi::OsStr::to_owned)
+        .unwrap_or_default();
+    name.push(".part");
+    let part: PathBuf = path.with_file_name(name);
+    let mut out = BufWriter::new(File::create(&part).map_err(failed)?);
+    let written = write(&mut out).map_err(Failure::from).and_then(|()| {
+        let file = out.into_inner().map_err(|e| failed(e.into_error()))?;
+        file.sync_all().map_err(failed)
+    });
+    let done = written.and_then(|()| std::fs::rename(&part, path).map_err(failed));
+    if done.is_err() {
+        let _ = std::fs::remove_file(&part);
+    }
+    done
+}

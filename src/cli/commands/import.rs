@@ -1,0 +1,311 @@
+//! `import`: transcripts become logs.
+
+use std::sync::Arc;
+
+use ctxlog::Strategy;
+use ctxlog::audit;
+use ctxlog::engine::{Conversation, Imported, Store, Warning};
+use ctxlog::formats::{Format, Transcript};
+use ctxlog::log::{Body, Head, Seq};
+use serde::Serialize;
+
+use crate::cli::errors::Failure;
+use crate::cli::human::{self, Look, number};
+use crate::cli::naming::Names;
+use crate::cli::notes::Notes;
+use crate::cli::progress::Progress;
+use crate::cli::reading::{Found, Source};
+use crate::cli::{Context, args, stores};
+
+/// The line of a conversation.
+#[derive(Serialize)]
+struct Line {
+    schema: &'static str,
+    conversation: String,
+    format: &'static str,
+    messages: u64,
+    iterations: u64,
+    entries: u64,
+    visits: u64,
+    evicted: u64,
+    refused: u64,
+    notes: u64,
+    added: u64,
+    head: Option<Head>,
+}
+
+impl Line {
+    fn of(imported: Imported) -> Self {
+        Self {
+            schema: "ctxlog.import/1",
+            conversation: imported.conversation,
+            format: imported.format,
+            messages: imported.messages,
+            iterations: imported.iterations,
+            entries: imported.entries,
+            visits: imported.visits,
+            evicted: imported.evicted,
+            refused: imported.refused,
+            notes: imported.notes,
+            added: imported.added,
+            head: imported.head,
+        }
+    }
+
+    /// The line of a log that came back from an own export.
+    fn of_log(chat: &Conversation, added: u64) -> Result<Self, Failure> {
+        let head = chat.head()?;
+        let last = head.map_or(Seq(0), |h| h.seq);
+        let mut notes: u64 = 0;
+        chat.store()
+            .entries(chat.id(), Seq(0), last, &mut |sealed| {
+                notes =
+                    notes.saturating_add(u64::from(matches!(sealed.entry.body, Body::Noted(_))));
+                std::ops::ControlFlow::Continue(())
+            })?;
+        let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+        Ok(chat.with_projection(|p| Self {
+            schema: "ctxlog.import/1",
+            conversation: chat.name().to_owned(),
+            format: Format::Ctxlog.name(),
+            messages: count(p.messages().len()),
+            iterations: count(p.sent().len()),
+            entries: last.0.saturating_add(1),
+            visits: count(p.visits().len()),
+            evicted: p.evictions(),
+            refused: p.refusals(),
+            notes,
+            added,
+            head,
+        })?)
+    }
+}
+
+pub fn run(cx: &mut Context, args: &args::Import) -> Result<u8, Failure> {
+    let chain = args
+        .strategy
+        .iter()
+        .map(|spec| ctxlog::strategy::parse(spec));
+    let chain = chain.collect::<Result<Vec<_>, _>>()?;
+    let mut import = Import {
+        args,
+        chain,
+        store: None,
+        names: Names::default(),
+        lines: Vec::new(),
+    };
+    let mut worst: Option<Failure> = None;
+    for file in &args.files {
+        let done = import.file(cx, file);
+        if let Err(failure) = done {
+            let fatal = import.store.is_none() && failure.code == "store-busy";
+            // Other files go on; the last failure is told by the caller.
+            if let Some(earlier) = worst.replace(failure) {
+                earlier.say(cx.json, cx.look);
+            }
+            if fatal {
+                break;
+            }
+        }
+    }
+    if !cx.json {
+        import.show(cx)?;
+    }
+    worst.map_or(Ok(0), Err)
+}
+
+struct Import<'a> {
+    args: &'a args::Import,
+    chain: Vec<Arc<dyn Strategy>>,
+    /// Opened when there is something to write.
+    store: Option<Store>,
+    names: Names,
+    lines: Vec<Line>,
+}
+
+impl Import<'_> {
+    fn file(&mut self, cx: &mut Context, file: &std::path::Path) -> Result<(), Failure> {
+        let source = Source::new(file)?;
+        let limit = self.args.max_record;
+        let format = match self.args.format.format() {
+            Some(format) => format,
+            None => source.detect(limit)?,
+        };
+        if format == Format::Ctxlog {
+            return self.logs(cx, &source);
+        }
+        let Found {
+            conversations,
+            notes: found_notes,
+        } = source.read(format, limit)?;
+        let named = self.names.of(&source, &conversations, self.args);
+        let mut notes = Notes::new(&source.shown);
+        notes.extend(found_notes.into_iter().chain(named.notes));
+        let mut failed: Option<Failure> = None;
+        for (name, transcript) in named.names.iter().zip(&conversations) {
+            match self.conversation(cx, name, transcript) {
+                Ok((imported, warnings)) => {
+                    notes.extend(warnings.into_iter().map(|w| (w.place, w.what)));
+                    self.push(cx, Line::of(imported))?;
+                }
+                Err(failure) => {
+                    if let Some(earlier) = failed.replace(failure) {
+                        earlier.say(cx.json, cx.look);
+                    }
+                }
+            }
+        }
+        notes.tell(cx);
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn store(&mut self, cx: &Context) -> Result<Store, Failure> {
+        if self.store.is_none() {
+            self.store = Some(stores::created(cx)?);
+        }
+        self.store
+            .clone()
+            .ok_or_else(|| Failure::bug("the store is not open"))
+    }
+
+    fn conversation(
+        &mut self,
+        cx: &Context,
+        name: &str,
+        transcript: &Transcript,
+    ) -> Result<(Imported, Vec<Warning>), Failure> {
+        let store = self.store(cx)?;
+        let mut progress = Progress::new(cx.progress, "importing");
+        let steps = u64::try_from(transcript.steps.len()).unwrap_or(u64::MAX);
+        let mut imported = store.import(name, transcript, self.chain.clone(), &mut |done| {
+            progress.at(u64::try_from(done).unwrap_or(u64::MAX), steps);
+        })?;
+        let warnings = std::mem::take(&mut imported.warnings);
+        Ok((imported, warnings))
+    }
+
+    /// Own exports come back under their own ids.
+    fn logs(&mut self, cx: &mut Context, source: &Source) -> Result<(), Failure> {
+        if !self.chain.is_empty() {
+            let message = format!("{} is a log already and is not replayed", source.shown);
+            return Err(Failure::usage(
+                "invalid-option",
+                message,
+                "import it without --strategy",
+            ));
+        }
+        let logs = source.logs(self.args.max_record)?;
+        let several = logs.len() > 1 || self.args.files.len() > 1;
+        for log in logs {
+            let first = log
+                .first()
+                .map_or(0, |(number, _)| number.saturating_sub(1));
+            let name = match &self.args.name {
+                Some(name) if several => Some(format!("{name}/{}", birth_name(&log))),
+                name => name.clone(),
+            };
+            let store = self.store(cx)?;
+            let mut lines = log.into_iter().map(|(_, line)| Ok(line));
+            let taken = audit::import_lines(&store, &mut lines, name.as_deref());
+            let (chat, added) = taken.map_err(|e| at(source, first, e))?;
+            self.push(cx, Line::of_log(&chat, added)?)?;
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Context, line: Line) -> Result<(), Failure> {
+        if cx.json {
+            cx.out.json(&line)?;
+        } else {
+            self.lines.push(line);
+        }
+        Ok(())
+    }
+
+    fn show(&self, cx: &mut Context) -> Result<(), Failure> {
+        if !self.lines.is_empty() {
+            for row in self.table(cx.look) {
+                cx.out.line(&row)?;
+            }
+        }
+        let added = self
+            .lines
+            .iter()
+            .map(|l| l.added)
+            .fold(0, u64::saturating_add);
+        let count = u64::try_from(self.lines.len()).unwrap_or(u64::MAX);
+        let what = human::things(count, "conversation");
+        let entries = if added == 1 { "entry" } else { "entries" };
+        let (added, store) = (number(added), cx.store.display());
+        cx.out
+            .line(&format!("{what}, {added} {entries} added to {store}"))
+    }
+}
+
+impl Import<'_> {
+    /// A row per conversation; the name comes last, since it may be long and has to be whole.
+    fn table(&self, look: Look) -> Vec<String> {
+        const TITLES: [&str; 7] = [
+            "messages", "calls", "entries", "left", "refused", "notes", "added",
+        ];
+        // Narrow terminals show fewer counts.
+        let shown = |n: &usize| look.width >= 80 || [0, 1, 6].contains(n);
+        let pick = |cells: [String; 7], name: String| -> Vec<String> {
+            let counts = (0..)
+                .zip(cells)
+                .filter(|(n, _)| shown(n))
+                .map(|(_, cell)| cell);
+            counts.chain([name]).collect()
+        };
+        let mut rows = vec![pick(TITLES.map(str::to_owned), "conversation".to_owned())];
+        for l in &self.lines {
+            let counts = [
+                l.messages,
+                l.iterations,
+                l.entries,
+                l.evicted,
+                l.refused,
+                l.notes,
+                l.added,
+            ];
+            rows.push(pick(counts.map(number), human::escape(&l.conversation)));
+        }
+        let last = rows.first().map_or(0, Vec::len).saturating_sub(1);
+        let right: Vec<usize> = (0..last).collect();
+        let mut lines = human::table(&rows, &right);
+        if let Some(titles) = lines.first_mut() {
+            *titles = look.dim(titles);
+        }
+        lines
+    }
+}
+
+/// The name a log had at birth.
+fn birth_name(log: &[(u64, String)]) -> String {
+    let first = log
+        .first()
+        .and_then(|(_, line)| serde_json::from_str::<serde_json::Value>(line).ok());
+    let name = first
+        .as_ref()
+        .and_then(|v| v.pointer("/body/name"))
+        .and_then(|v| v.as_str());
+    name.unwrap_or("log").to_owned()
+}
+
+/// A line's error with the file and the line in it.
+fn at(source: &Source, before: u64, error: audit::ExportError) -> Failure {
+    match error {
+        audit::ExportError::Line { line, what } => {
+            let place = format!("{}:{}", source.shown, before.saturating_add(line));
+            let failure = Failure::from(audit::ExportError::Line {
+                line,
+                what: what.clone(),
+            });
+            Failure {
+                message: format!("{place}: {what}"),
+                ..failure
+            }
+        }
+        other => other.into(),
+    }
+}

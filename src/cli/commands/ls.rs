@@ -1,0 +1,103 @@
+//! `ls`: what is here.
+
+use ctxlog::engine::Store;
+use ctxlog::log::Head;
+use ctxlog::store::Listed;
+use serde::Serialize;
+
+use crate::cli::errors::{Failure, NO};
+use crate::cli::human::{self, number};
+use crate::cli::{Context, stores};
+
+#[derive(Serialize)]
+struct Line {
+    schema: &'static str,
+    conversation: String,
+    namespace: Vec<String>,
+    id: String,
+    messages: u64,
+    window: u64,
+    iterations: u64,
+    entries: u64,
+    strategies: Vec<String>,
+    head: Option<Head>,
+}
+
+fn look(store: &Store, listed: &Listed) -> Result<Line, Failure> {
+    let chat = store.by_id(listed.clone())?;
+    let head = chat.head()?;
+    let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+    Ok(chat.with_projection(|p| Line {
+        schema: "ctxlog.ls/1",
+        conversation: listed.name.name.clone(),
+        namespace: listed.name.namespace.clone(),
+        id: listed.conversation.to_string(),
+        messages: count(p.messages().len()),
+        window: p.window_len(),
+        iterations: count(p.sent().len()),
+        entries: head.map_or(0, |h| h.seq.0.saturating_add(1)),
+        strategies: p.chain().to_vec(),
+        head,
+    })?)
+}
+
+pub fn run(cx: &mut Context) -> Result<u8, Failure> {
+    let store = stores::existing(cx)?;
+    let all = store.list()?;
+    let wanted = cx.conversation.clone();
+    let chosen: Vec<&Listed> = all
+        .iter()
+        .filter(|l| wanted.as_ref().is_none_or(|name| l.name.name == *name))
+        .collect();
+    let titles = [
+        "messages",
+        "window",
+        "calls",
+        "entries",
+        "head",
+        "conversation",
+    ];
+    let mut rows = vec![titles.map(str::to_owned).to_vec()];
+    let mut failed = None;
+    for listed in &chosen {
+        match look(&store, listed) {
+            Ok(line) if cx.json => cx.out.json(&line)?,
+            Ok(line) => rows.push(row(&line)),
+            // A damaged log does not hide the others.
+            Err(failure) => {
+                let failure = Failure {
+                    message: format!("'{}': {}", listed.name.name, failure.message),
+                    ..failure
+                };
+                failed = failed.or(Some(failure));
+            }
+        }
+    }
+    if !cx.json && rows.len() > 1 {
+        for (n, row) in human::table(&rows, &[0, 1, 2, 3]).iter().enumerate() {
+            let row = if n == 0 {
+                cx.look.dim(row)
+            } else {
+                row.clone()
+            };
+            cx.out.line(&row)?;
+        }
+    }
+    match failed {
+        Some(failure) => Err(failure),
+        None if chosen.is_empty() => {
+            let message = "no conversation is here";
+            let help = "bring one with `ctxlog import FILE`, or write a sample with `ctxlog demo`";
+            Err(Failure::new(NO, "nothing-matches", message, help))
+        }
+        None => Ok(0),
+    }
+}
+
+fn row(line: &Line) -> Vec<String> {
+    let counts = [line.messages, line.window, line.iterations, line.entries];
+    let mut row: Vec<String> = counts.into_iter().map(number).collect();
+    row.push(line.head.map_or_else(String::new, |h| h.hash.short()));
+    row.push(human::escape(&line.conversation));
+    row
+}

@@ -1,0 +1,16 @@
+//! One file per command.
+
+pub mod append;
+pub mod call;
+pub mod export;
+pub mod import;
+pub mod lint;
+pub mod log;
+pub mod ls;
+pub mod report;
+pub mod restore;
+pub mod show;
+pub mod status;
+pub mod verify;
+pub mod why;
+pub mod window;

@@ -1,0 +1,200 @@
+//! `status`: the window now, and what happened to the rest.
+
+use ctxlog::audit::{self, Status};
+use ctxlog::engine::Conversation;
+use ctxlog::log::Seq;
+
+use crate::cli::errors::Failure;
+use crate::cli::human::{self, number, percent};
+use crate::cli::{Context, args, entry, stores};
+
+pub fn run(cx: &mut Context, args: &args::Status) -> Result<u8, Failure> {
+    let store = stores::existing(cx)?;
+    let chat = stores::conversation(cx, &store)?;
+    let status = audit::status(&chat)?;
+    if cx.json {
+        cx.out.json(&status)?;
+        return Ok(0);
+    }
+    heading(cx, &status)?;
+    picture(cx, &status)?;
+    totals(cx, &status)?;
+    last_change(cx, &chat, &status)?;
+    if args.all {
+        details(cx, &status)?;
+    }
+    Ok(0)
+}
+
+fn heading(cx: &mut Context, s: &Status) -> Result<(), Failure> {
+    let look = cx.look;
+    let head = s
+        .head
+        .map_or_else(String::new, |h| format!("{} {}", h.seq, h.hash.short()));
+    let tokens = match s.limit {
+        Some(limit) => {
+            let share = percent(s.tokens, limit);
+            format!("{} / {} tok ({share})", number(s.tokens), number(limit))
+        }
+        None => format!("{} tok", number(s.tokens)),
+    };
+    let (name, messages) = (
+        human::escape(&s.conversation),
+        human::things(s.messages, "message"),
+    );
+    let name = look.bold(&name);
+    cx.out.line(&format!(
+        "{name} @ {head}   {}   {tokens}   {messages}",
+        s.iteration
+    ))
+}
+
+const fn letter(category: &str) -> char {
+    match category.as_bytes() {
+        b"system" => 'S',
+        b"person" => 'P',
+        b"model" => 'M',
+        b"tool" => 'T',
+        b"summary" => 'U',
+        _ => 'A',
+    }
+}
+
+fn picture(cx: &mut Context, s: &Status) -> Result<(), Failure> {
+    let used = s
+        .categories
+        .iter()
+        .map(|c| c.tokens)
+        .fold(0, u64::saturating_add);
+    let whole = s.limit.unwrap_or(0).max(used).max(1);
+    let shares: Vec<(char, u64)> = s
+        .categories
+        .iter()
+        .map(|c| (letter(c.name), c.tokens))
+        .collect();
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for c in &s.categories {
+        let name = format!("{} {}", letter(c.name), c.name);
+        let tokens = format!("{} tok", number(c.tokens));
+        rows.push(vec![
+            name,
+            number(c.messages),
+            tokens,
+            percent(c.tokens, whole),
+        ]);
+    }
+    if let Some(limit) = s.limit {
+        let free = limit.saturating_sub(used);
+        let tokens = format!("{} tok", number(free));
+        rows.push(vec![
+            ". free".to_owned(),
+            String::new(),
+            tokens,
+            percent(free, whole),
+        ]);
+    }
+    let legend = human::table(&rows, &[1, 2, 3]);
+    let grid = cx.look.grid(&shares, whole);
+    for n in 0..legend.len().max(grid.len()) {
+        let cells = grid.get(n).map_or("          ", String::as_str);
+        let words = legend.get(n).map_or("", String::as_str);
+        cx.out.line(format!("  {cells}   {words}").trim_end())?;
+    }
+    cx.out
+        .line(&cx.look.dim(&format!("  counted by {}", s.method)))
+}
+
+fn totals(cx: &mut Context, s: &Status) -> Result<(), Failure> {
+    let left = s.gone.saturating_add(s.covered);
+    let refused = s.refusals.values().copied().fold(0, u64::saturating_add);
+    let of = human::things(s.logged, "message");
+    let (gone, covered) = (number(s.gone), number(s.covered));
+    cx.out.line(&format!(
+        "left so far  {} of {of}  ({gone} evicted, {covered} stood for)   refused {}   visits {}",
+        number(left),
+        number(refused),
+        number(s.visits)
+    ))?;
+    if s.growth.len() > 1 {
+        let peak = s.growth.iter().copied().max().unwrap_or(0);
+        let line = cx
+            .look
+            .sparkline(&s.growth, cx.look.width.saturating_sub(40).min(60));
+        let peak = human::things(peak, "message");
+        cx.out
+            .line(&format!("growth       {line}  peak {peak} a call"))?;
+    }
+    Ok(())
+}
+
+fn last_change(cx: &mut Context, chat: &Conversation, s: &Status) -> Result<(), Failure> {
+    let Some(seq) = s.last_change else {
+        return Ok(());
+    };
+    let changed = chat.entry(seq)?;
+    let told = entry::tell(&changed);
+    let word = told.word.get(2..).unwrap_or_default().to_owned();
+    let what = changed
+        .body
+        .change()
+        .map(entry::changed)
+        .unwrap_or_default();
+    let text = format!("{} {word} {}", changed.iteration, human::escape(&what));
+    cx.out
+        .line(&format!("last change  {}", cx.look.preview(&text, 13)))?;
+    let gone = chat.with_projection(|p| {
+        let by = |m: &&ctxlog::window::MessageState| {
+            m.absent.as_ref().is_some_and(|a| a.by.seq == seq) && m.stands_for.is_none()
+        };
+        p.messages().iter().rev().find(by).map(|m| m.id)
+    })?;
+    if let Some(id) = gone {
+        let command = cx.look.id(&format!("ctxlog why {id}{}", choice(cx, chat)));
+        cx.out.line(&format!("next         {command}"))?;
+    }
+    Ok(())
+}
+
+/// The option that names the conversation, where one was needed.
+pub fn choice(cx: &Context, chat: &Conversation) -> String {
+    match cx.conversation {
+        Some(_) => format!(" -c {}", shell(chat.name())),
+        None => String::new(),
+    }
+}
+
+/// A word as a shell takes it.
+pub fn shell(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=+,%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", human::escape(word).replace('\'', "'\\''"))
+}
+
+fn details(cx: &mut Context, s: &Status) -> Result<(), Failure> {
+    for strategy in &s.strategies {
+        cx.out
+            .line(&format!("strategy     {}", human::escape(strategy)))?;
+    }
+    if let Some((shortest, median, longest)) = s.lifetimes {
+        let calls = |n: u64| human::things(n, "call");
+        let (a, b, c) = (calls(shortest), calls(median), calls(longest));
+        cx.out.line(&format!(
+            "lifetime     of what left: shortest {a}, median {b}, longest {c}"
+        ))?;
+    }
+    for (reason, count) in &s.refusals {
+        cx.out
+            .line(&format!("refused      {:>6}  {reason}", number(*count)))?;
+    }
+    if let Some(head) = s.head {
+        let entries = Seq(head.seq.0.saturating_add(1)).0;
+        cx.out.line(&format!(
+            "log          {} entries, head {}",
+            number(entries),
+            head.hash
+        ))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,186 @@
+//! `verify`: does the log hang together?
+
+use ctxlog::audit::{self, Verified};
+use ctxlog::engine::Store;
+use ctxlog::store::{Listed, StoreError};
+
+use crate::cli::errors::{Failure, INTEGRITY};
+use crate::cli::human::{self, number};
+use crate::cli::progress::Progress;
+use crate::cli::{Context, args, output, stores};
+
+pub fn run(cx: &mut Context, args: &args::Verify) -> Result<u8, Failure> {
+    let (store, mut broken) = open(cx, args)?;
+    let chosen = match &cx.conversation {
+        Some(_) => vec![stores::listed(cx, &store)?],
+        None => store.list()?,
+    };
+    for listed in &chosen {
+        let verified = one(cx, &store, listed)?;
+        if !verified.ok && broken.is_none() {
+            broken = Some(failure(&verified));
+        }
+        if cx.json {
+            cx.out.json(&verified)?;
+        } else {
+            show(cx, &verified)?;
+        }
+    }
+    if cx.conversation.is_none() {
+        broken = broken.or(beside(&store, &chosen)?);
+    }
+    if chosen.is_empty() && broken.is_none() {
+        // Says that there is nothing to verify.
+        stores::listed(cx, &store)?;
+    }
+    broken.map_or(Ok(0), Err)
+}
+
+/// Opens the store; where that fails for damage, a copy of what can be read of it.
+fn open(cx: &Context, args: &args::Verify) -> Result<(Store, Option<Failure>), Failure> {
+    if args.salvage {
+        return Ok((stores::salvaged(cx)?, None));
+    }
+    match stores::existing(cx) {
+        Ok(store) => Ok((store, None)),
+        Err(failure) if failure.exit == INTEGRITY => match stores::salvaged(cx) {
+            Ok(store) => {
+                if !cx.json {
+                    output::note("the store does not open as it is; reading a copy of its files");
+                }
+                Ok((store, Some(failure)))
+            }
+            Err(_) => Err(failure),
+        },
+        Err(failure) => Err(failure),
+    }
+}
+
+fn one(cx: &Context, store: &Store, listed: &Listed) -> Result<Verified, Failure> {
+    let mut progress = Progress::new(cx.progress, "verifying");
+    let mut at = |done, total| progress.at(done, total);
+    Ok(audit::verify(store, listed, &mut at)?)
+}
+
+/// Damage of the store that belongs to no conversation listed.
+fn beside(store: &Store, chosen: &[Listed]) -> Result<Option<Failure>, Failure> {
+    let known = |e: &StoreError| match e {
+        StoreError::Damaged {
+            conversation: Some(id),
+            ..
+        } => chosen.iter().any(|l| l.conversation == *id),
+        _ => false,
+    };
+    let found = store.backend().check(None)?;
+    Ok(found
+        .into_iter()
+        .find(|e| !known(e))
+        .map(|e| Failure::integrity(e.to_string())))
+}
+
+fn failure(verified: &Verified) -> Failure {
+    let first = verified
+        .problems
+        .first()
+        .map_or("it does not hang together", String::as_str);
+    let at = verified
+        .first_bad
+        .map_or_else(String::new, |seq| format!(" at {seq}"));
+    let mut failure = Failure::integrity(format!(
+        "'{}' is damaged{at}: {first}",
+        verified.conversation
+    ));
+    let name = super::status::shell(&verified.conversation);
+    failure.help = format!(
+        "nothing was changed; `ctxlog export --salvage -c {name} -o FILE` saves the trusted prefix, \
+         `ctxlog --store NEW import FILE` makes a whole store of it"
+    );
+    failure
+}
+
+fn row(cx: &mut Context, name: &str, text: &str) -> Result<(), Failure> {
+    let name = cx.look.dim(&format!("  {name:<11}"));
+    cx.out.line(&format!("{name}{}", human::escape(text)))
+}
+
+fn show(cx: &mut Context, v: &Verified) -> Result<(), Failure> {
+    let verdict = if v.ok {
+        cx.look.good("ok")
+    } else {
+        cx.look.bad("damaged")
+    };
+    let name = cx.look.bold(&human::escape(&v.conversation));
+    cx.out.line(&format!("{name}  {verdict}"))?;
+    let head = v.head.map_or_else(
+        || "none".to_owned(),
+        |h| format!("{} {}", h.seq, h.hash.short()),
+    );
+    row(
+        cx,
+        "chain",
+        &format!("{}   {} entries   head {head}", v.chain, number(v.entries)),
+    )?;
+    if let Some(bad) = v.first_bad {
+        let trusted = match bad.0.checked_sub(1) {
+            Some(last) => format!("s:0..s:{last}"),
+            None => "nothing".to_owned(),
+        };
+        row(cx, "trusted", &trusted)?;
+        row(cx, "suspect", &format!("{bad} and all after it"))?;
+    }
+    let p = v.payloads;
+    let payloads = format!(
+        "{} intact   {} redacted   {} lost",
+        number(p.intact),
+        number(p.redacted),
+        number(p.lost)
+    );
+    row(cx, "payloads", &payloads)?;
+    let w = v.windows;
+    let all = w
+        .recorded
+        .saturating_add(w.inferred)
+        .saturating_add(w.simulated);
+    let windows = format!(
+        "{} of {} equal replay   ({} recorded, {} inferred, {} simulated)",
+        number(w.equal),
+        number(all),
+        number(w.recorded),
+        number(w.inferred),
+        number(w.simulated)
+    );
+    row(cx, "windows", &windows)?;
+    laws(cx, v)?;
+    for problem in &v.problems {
+        row(cx, "problem", problem)?;
+    }
+    for gap in &v.not_covered {
+        row(cx, "not covered", &format!(" {gap}"))?;
+    }
+    Ok(())
+}
+
+fn laws(cx: &mut Context, v: &Verified) -> Result<(), Failure> {
+    let broken: Vec<String> = v
+        .laws
+        .iter()
+        .filter(|(_, verdict)| *verdict != "ok")
+        .map(|(law, verdict)| format!("{law} {verdict}"))
+        .collect();
+    let said = if broken.is_empty() {
+        let names: Vec<&str> = v.laws.keys().copied().collect();
+        format!("{} hold", names.join(", "))
+    } else {
+        broken.join(", ")
+    };
+    row(cx, "laws", &said)?;
+    if v.inferred_exceptions > 0 {
+        let entries = human::things(v.inferred_exceptions, "time");
+        row(
+            cx,
+            "source",
+            &format!("took envelope or request away {entries}; laws do not bind it"),
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,172 @@
+//! `why`: what became of a message, and for what reason.
+
+use ctxlog::audit::{self, FormOf, Refusals, Selector, Stay, Why};
+use ctxlog::engine::{Content, Conversation};
+use ctxlog::log::{Body, MessageId};
+
+use crate::cli::errors::Failure;
+use crate::cli::human::{self, things};
+use crate::cli::{Context, args, entry, stores};
+
+pub fn run(cx: &mut Context, args: &args::Why) -> Result<u8, Failure> {
+    let Selector::Message(id) = args.message.parse()? else {
+        let message = format!("'{}' is no message", args.message);
+        let help = "messages are m and a number, as in m18; see them with `ctxlog window` or `log`";
+        return Err(Failure::usage("invalid-selector", message, help));
+    };
+    let at: Selector = args.at.parse()?;
+    let store = stores::existing(cx)?;
+    let chat = stores::conversation(cx, &store)?;
+    let place = at.resolve(&chat)?;
+    let why = audit::why(&chat, id, place.seq)?;
+    if cx.json {
+        cx.out.json(&why)?;
+        return Ok(0);
+    }
+    heading(cx, &chat, id, &why)?;
+    for form in why.forms.iter().skip(1) {
+        changed(cx, form)?;
+    }
+    for stay in &why.lives {
+        lived(cx, &chat, stay)?;
+    }
+    counts(cx, &why)?;
+    for refusal in &why.refusals {
+        refused(cx, refusal)?;
+    }
+    undo(cx, &why)?;
+    Ok(0)
+}
+
+fn row(cx: &mut Context, name: &str, text: &str) -> Result<(), Failure> {
+    let name = cx.look.dim(&format!("  {name:<9}"));
+    cx.out.line(&format!("{name}{text}"))
+}
+
+fn heading(cx: &mut Context, chat: &Conversation, id: MessageId, why: &Why) -> Result<(), Failure> {
+    let first = chat.with_projection(|p| {
+        let form = p.message(id).and_then(|m| m.forms.first().cloned());
+        form.map(|f| f.skeleton)
+    })?;
+    let about = first.map_or_else(|| id.to_string(), |s| entry::message(id.seq(), &s));
+    let redacted = if why.redacted { "  redacted" } else { "" };
+    let status = match why.status {
+        "visible" => cx.look.good("visible"),
+        other => cx.look.loud(other),
+    };
+    let about = cx.look.bold(&human::escape(&about));
+    cx.out.line(&format!(
+        "{about}  {status} at {} ({}){redacted}",
+        why.at.seq, why.at.iteration
+    ))?;
+    let words = match chat.message_at(id, why.at.seq) {
+        Ok(Content::Message(message)) => message.words(),
+        _ => return Ok(()),
+    };
+    let words = cx.look.preview(words.trim(), 13);
+    row(cx, "says", &format!("\"{words}\""))
+}
+
+fn changed(cx: &mut Context, form: &FormOf) -> Result<(), Failure> {
+    let reason = form.reason.map_or("changed", ctxlog::log::LeftReason::name);
+    row(
+        cx,
+        "form",
+        &format!("{}  {}  {reason}", form.iteration, form.seq),
+    )
+}
+
+fn lived(cx: &mut Context, chat: &Conversation, stay: &Stay) -> Result<(), Failure> {
+    let entered = &stay.entered;
+    let at = entered
+        .at
+        .as_ref()
+        .map_or_else(String::new, |t| format!("  {t}"));
+    row(
+        cx,
+        "entered",
+        &format!("{}  {}{at}", entered.iteration, entered.seq),
+    )?;
+    let Some(left) = &stay.left else {
+        return Ok(());
+    };
+    let (by, reason) = (&left.by, left.reason);
+    let at = by
+        .at
+        .as_ref()
+        .map_or_else(String::new, |t| format!("  {t}"));
+    let how = cx.look.loud(&format!("{}, {reason}", left.kind));
+    let stayed = things(stay.calls, "call");
+    row(
+        cx,
+        "left",
+        &format!("{}  {}  {how} after {stayed}{at}", by.iteration, by.seq),
+    )?;
+    row(cx, "", reason.sentence())?;
+    let changed = chat.entry(by.seq)?;
+    if let Body::Visited(visit) = &changed.body {
+        let (before, after) = (entry::size(&visit.before), entry::size(&visit.after));
+        let (limit, method) = (visit.limit, human::escape(&visit.before.method));
+        row(
+            cx,
+            "measured",
+            &format!("{before} by {method}, limit {limit}; {after} left"),
+        )?;
+        if !visit.refused.is_empty() {
+            let text = cx.look.preview(&entry::refusals(visit), 24);
+            row(cx, "instead", &format!("would not go: {text}"))?;
+        }
+        row(cx, "strategy", &human::escape(&visit.strategy))?;
+    }
+    Ok(())
+}
+
+fn counts(cx: &mut Context, why: &Why) -> Result<(), Failure> {
+    let seen = &why.seen_by;
+    let between = match (seen.first_iteration, seen.last_iteration) {
+        (Some(first), Some(last)) if first != last => format!(", {first} to {last}"),
+        (Some(only), _) => format!(", {only}"),
+        _ => String::new(),
+    };
+    row(
+        cx,
+        "seen by",
+        &format!("{}{between}", things(seen.calls, "model call")),
+    )?;
+    if why.missed_by.calls > 0 {
+        row(
+            cx,
+            "missed by",
+            &format!(" {}", things(why.missed_by.calls, "model call")),
+        )?;
+    }
+    match why.stands_for_it {
+        Some(seq) => row(cx, "covered", &format!("m{} stands for it", seq.0)),
+        None => Ok(()),
+    }
+}
+
+fn refused(cx: &mut Context, refusal: &Refusals) -> Result<(), Failure> {
+    let (first, last) = (refusal.first.iteration, refusal.last.iteration);
+    let when = if first == last {
+        first.to_string()
+    } else {
+        format!("{first} to {last}")
+    };
+    let visits = things(refusal.visits, "visit");
+    let reason = refusal.reason;
+    row(
+        cx,
+        "refused",
+        &format!("{when}  {visits}  {reason}: {}", reason.sentence()),
+    )
+}
+
+fn undo(cx: &mut Context, why: &Why) -> Result<(), Failure> {
+    let Some(argv) = &why.restore else {
+        return Ok(());
+    };
+    let words: Vec<String> = argv.iter().map(|w| super::status::shell(w)).collect();
+    let command = cx.look.id(&words.join(" "));
+    row(cx, "undo", &command)
+}

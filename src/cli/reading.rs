@@ -1,0 +1,283 @@
+//! Reading what is to be imported: files and stdin, of a format that may have to be found out.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+
+use ctxlog::formats::input::{Piece, pieces};
+use ctxlog::formats::{Format, Step, Transcript, anthropic, claude_code, detect, openai_chat};
+
+use super::errors::{Failure, REFUSED};
+
+/// How much of a file is looked at to find its format out.
+const LOOK_PIECES: usize = 200;
+const LOOK_BYTES: usize = 16 << 20;
+
+/// A file to import.
+pub struct Source {
+    /// What notes call it.
+    pub shown: String,
+    /// What conversations without a name of their own are called after it.
+    pub stem: String,
+    path: PathBuf,
+    /// Stdin is copied to a file, since it may have to be read twice.
+    _copy: Option<Copy>,
+}
+
+/// A file that is removed when it is done with.
+struct Copy(PathBuf);
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+impl Source {
+    /// A file, or stdin for `-`.
+    pub fn new(given: &Path) -> Result<Self, Failure> {
+        if given == Path::new("-") {
+            let copy = copy_stdin().map_err(|e| Failure::file("read", Path::new("stdin"), &e))?;
+            let (shown, path) = ("stdin".to_owned(), copy.0.clone());
+            return Ok(Self {
+                stem: shown.clone(),
+                shown,
+                path,
+                _copy: Some(copy),
+            });
+        }
+        let stem = given.file_stem().unwrap_or(given.as_os_str());
+        Ok(Self {
+            shown: given.display().to_string(),
+            stem: stem.to_string_lossy().into_owned(),
+            path: given.to_owned(),
+            _copy: None,
+        })
+    }
+
+    /// The file itself, whatever it was called.
+    pub fn identity(&self) -> PathBuf {
+        self.path
+            .canonicalize()
+            .unwrap_or_else(|_| self.path.clone())
+    }
+
+    fn open(&self) -> Result<BufReader<File>, Failure> {
+        let failed = |e: io::Error| Failure::file("read", Path::new(&self.shown), &e);
+        let file = File::open(&self.path).map_err(failed)?;
+        if file.metadata().map_err(failed)?.is_dir() {
+            let message = format!("{} is a directory", self.shown);
+            return Err(Failure::usage("io", message, "name the files in it"));
+        }
+        Ok(BufReader::with_capacity(1 << 16, file))
+    }
+
+    fn failed(&self, error: &io::Error) -> Failure {
+        Failure::file("read", Path::new(&self.shown), error)
+    }
+
+    /// The format by the file's first pieces.
+    pub fn detect(&self, limit: usize) -> Result<Format, Failure> {
+        let mut seen: Vec<Piece> = Vec::new();
+        let mut bytes: usize = 0;
+        for piece in pieces(self.open()?, &self.shown, limit) {
+            let piece = piece.map_err(|e| self.failed(&e))?;
+            let text = piece.value.as_ref().map_or(0, |json| json.0.len());
+            bytes = bytes.saturating_add(text);
+            seen.push(piece);
+            if seen.len() >= LOOK_PIECES || bytes >= LOOK_BYTES {
+                break;
+            }
+        }
+        detect(&seen).ok_or_else(|| self.unknown(&seen, limit))
+    }
+
+    fn unknown(&self, seen: &[Piece], limit: usize) -> Failure {
+        let shown = &self.shown;
+        let Some(first) = seen.first() else {
+            let help = "give the file that holds the transcript";
+            return Failure::usage("empty-file", format!("{shown} holds nothing"), help);
+        };
+        if seen
+            .iter()
+            .any(|p| p.value.as_ref().is_err_and(|d| d.text.is_none()))
+        {
+            return self.too_large(limit);
+        }
+        match &first.value {
+            Err(damage) => {
+                let why = format!("{}: {}", first.place, damage.reason);
+                let message = format!("{shown} holds no conversation that can be read; {why}");
+                Failure::usage(
+                    "no-conversation",
+                    message,
+                    "give a JSON or JSON Lines transcript",
+                )
+            }
+            Ok(_) => {
+                let message = format!("{shown} is of no format that is known here");
+                let help = "name it with --format, if it is one of openai-chat, anthropic, \
+                            claude-code and ctxlog";
+                Failure::usage("unknown-format", message, help)
+            }
+        }
+    }
+
+    /// Nothing could be read, because what there is exceeds the limit.
+    fn too_large(&self, limit: usize) -> Failure {
+        let message = format!(
+            "{} holds a record larger than the limit of {limit} bytes and no other conversation",
+            self.shown
+        );
+        let help = "raise the limit with --max-record, as in --max-record 1GiB";
+        Failure::new(REFUSED, "too-large", message, help)
+    }
+
+    /// Reads the conversations of a file. Those without a message or call are none; what was noted
+    /// there is given beside.
+    pub fn read(&self, format: Format, limit: usize) -> Result<Found, Failure> {
+        let input = self.open()?;
+        let mut failed = None;
+        let all = match format {
+            Format::ClaudeCode => {
+                claude_code::read(input, &self.shown, limit).map_err(|e| self.failed(&e))?
+            }
+            _ => {
+                let whole = pieces(input, &self.shown, limit).map_while(|piece| match piece {
+                    Ok(piece) => Some(piece),
+                    Err(error) => {
+                        failed = Some(error);
+                        None
+                    }
+                });
+                match format {
+                    Format::Anthropic => anthropic::read(whole),
+                    _ => openai_chat::read(whole),
+                }
+            }
+        };
+        if let Some(error) = failed {
+            return Err(self.failed(&error));
+        }
+        let (conversations, others): (Vec<_>, Vec<_>) = all.into_iter().partition(converses);
+        let notes: Vec<(String, String)> = others.iter().flat_map(notes).collect();
+        if conversations.is_empty() {
+            return Err(self.none(&notes, limit));
+        }
+        Ok(Found {
+            conversations,
+            notes,
+        })
+    }
+
+    fn none(&self, notes: &[(String, String)], limit: usize) -> Failure {
+        if notes
+            .iter()
+            .any(|(_, what)| what.contains("exceeds the limit"))
+        {
+            return self.too_large(limit);
+        }
+        let why = notes
+            .first()
+            .map_or_else(String::new, |(place, what)| format!("; {place}: {what}"));
+        let message = format!("{} holds no conversation{why}", self.shown);
+        Failure::usage(
+            "no-conversation",
+            message,
+            "give a file that holds messages, or name its --format",
+        )
+    }
+
+    /// The lines of an own export with their numbers, a list for each log in it.
+    pub fn logs(&self, limit: usize) -> Result<Vec<Vec<(u64, String)>>, Failure> {
+        let mut logs: Vec<Vec<(u64, String)>> = Vec::new();
+        let mut input = self.open()?;
+        let mut number: u64 = 0;
+        loop {
+            let mut line = Vec::new();
+            let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+            let mut part = input.by_ref().take(most);
+            let size = part
+                .read_until(b'\n', &mut line)
+                .map_err(|e| self.failed(&e))?;
+            if size == 0 {
+                return Ok(logs);
+            }
+            number = number.saturating_add(1);
+            if size > limit {
+                return Err(self.too_large(limit));
+            }
+            let line = String::from_utf8(line).map_err(|_| {
+                let message = format!("{}:{number}: not UTF-8", self.shown);
+                Failure::new(
+                    super::errors::INTEGRITY,
+                    "damaged-export",
+                    message,
+                    "export it again",
+                )
+            })?;
+            if begins_log(&line) || logs.is_empty() {
+                logs.push(Vec::new());
+            }
+            if let Some(log) = logs.last_mut() {
+                log.push((number, line));
+            }
+        }
+    }
+}
+
+/// Whether a line of an export is a log's first entry.
+fn begins_log(line: &str) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Numbered {
+        seq: u64,
+    }
+    serde_json::from_str::<Numbered>(line).is_ok_and(|n| n.seq == 0)
+}
+
+/// What a file holds.
+pub struct Found {
+    pub conversations: Vec<Transcript>,
+    /// Notes of stretches that belong to no conversation: place and words.
+    pub notes: Vec<(String, String)>,
+}
+
+fn converses(transcript: &Transcript) -> bool {
+    let says = |s: &Step| {
+        matches!(
+            s,
+            Step::Message { .. } | Step::Called { .. } | Step::Compacted { .. }
+        )
+    };
+    transcript.steps.iter().any(says)
+}
+
+fn notes(transcript: &Transcript) -> Vec<(String, String)> {
+    let note = |s: &Step| match s {
+        Step::Noted { what, place, .. } => Some((place.clone(), what.clone())),
+        _ => None,
+    };
+    transcript.steps.iter().filter_map(note).collect()
+}
+
+/// Copies stdin to a new file that only this user may read.
+fn copy_stdin() -> io::Result<Copy> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    for attempt in 0_u32.. {
+        let name = format!("ctxlog-stdin-{}-{attempt}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        match options.open(&path) {
+            Ok(mut file) => {
+                let copy = Copy(path);
+                io::copy(&mut io::stdin().lock(), &mut file)?;
+                return Ok(copy);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}

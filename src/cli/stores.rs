@@ -1,0 +1,108 @@
+//! Finding the store and the conversation that a command is about.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ctxlog::engine::{Conversation, Store};
+use ctxlog::log::{Door, Seq};
+use ctxlog::store::{Listed, SledStore};
+
+use super::errors::{Failure, NO};
+use super::{Context, human};
+
+/// Whether a store could be created at the path.
+fn is_vacant(path: &Path) -> bool {
+    match std::fs::read_dir(path) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    }
+}
+
+fn on(backend: SledStore) -> Store {
+    Store::on(Arc::new(backend)).with_door(Door::CommandLine, "")
+}
+
+/// The store, which has to exist: asking creates nothing.
+pub fn existing(cx: &Context) -> Result<Store, Failure> {
+    check(cx)?;
+    Ok(on(SledStore::open_existing(&cx.store)?))
+}
+
+/// A damaged store, read from a copy of its files.
+pub fn salvaged(cx: &Context) -> Result<Store, Failure> {
+    check(cx)?;
+    Ok(on(SledStore::salvage(&cx.store)?))
+}
+
+fn check(cx: &Context) -> Result<(), Failure> {
+    if !is_vacant(&cx.store) {
+        return Ok(());
+    }
+    let message = format!("there is no store at {}", cx.store.display());
+    let help = "write a sample with `ctxlog demo`, bring a transcript with `ctxlog import FILE`, \
+                or name another store with --store";
+    Err(Failure::usage("no-store", message, help))
+}
+
+/// The store, created where there is none.
+pub fn created(cx: &Context) -> Result<Store, Failure> {
+    Ok(on(SledStore::open(&cx.store)?))
+}
+
+/// The conversation that is asked about.
+pub fn conversation(cx: &Context, store: &Store) -> Result<Conversation, Failure> {
+    Ok(store.by_id(listed(cx, store)?)?)
+}
+
+/// What the listing says of the conversation that is asked about.
+pub fn listed(cx: &Context, store: &Store) -> Result<Listed, Failure> {
+    let mut all = store.list()?;
+    let names = || {
+        let line = |l: &Listed| format!("\n  {}", human::escape(&l.name.name));
+        all.iter().map(line).collect::<String>()
+    };
+    if let Some(name) = &cx.conversation {
+        let found = all.iter().find(|l| l.name.name == *name);
+        return found.cloned().ok_or_else(|| {
+            let message = format!("there is no conversation '{name}'");
+            Failure::new(
+                NO,
+                "nothing-matches",
+                message,
+                format!("there are:{}", names()),
+            )
+        });
+    }
+    if all.len() > 1 {
+        let message = format!("there are {} conversations:{}", all.len(), names());
+        return Err(Failure::usage(
+            "which-conversation",
+            message,
+            "choose one with -c NAME",
+        ));
+    }
+    all.pop().ok_or_else(|| {
+        let message = format!(
+            "the store at {} holds no conversation yet",
+            cx.store.display()
+        );
+        let help = "bring one with `ctxlog import FILE` or begin one with `ctxlog append -c NAME`";
+        Failure::new(NO, "nothing-matches", message, help)
+    })
+}
+
+/// The entry that a request expects as head, as `s:N`.
+pub fn expected(text: Option<&str>) -> Result<Option<Seq>, Failure> {
+    let Some(text) = text else { return Ok(None) };
+    match text.parse() {
+        Ok(ctxlog::audit::Selector::Entry(seq)) => Ok(Some(seq)),
+        _ => {
+            let message = format!("'{text}' is no entry to expect as head");
+            Err(Failure::usage(
+                "invalid-selector",
+                message,
+                "give it as s:N",
+            ))
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The law tamper, on the disk: a bit flipped in any stored value, written through sled, is named
+//! by the entry it belongs to.
+
+#![cfg(feature = "cli")]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use ctxlog::engine::Store;
+use ctxlog::log::{Message, Part};
+use ctxlog::strategy::SlidingWindow;
+use serde_json::Value;
+
+/// A log with every kind of value: small and chunked entries, inline and large payloads, blobs.
+fn write_store(path: &Path) {
+    let store = Store::open(path).unwrap();
+    let chat = store.conversation("tampered").unwrap();
+    let chat = chat.with_strategy(SlidingWindow::new(2)).unwrap();
+    chat.append(Message::system("Be brief.")).unwrap();
+    for n in 0..4 {
+        chat.append(Message::person(format!("question {n}")))
+            .unwrap();
+        let call = chat.call().unwrap();
+        chat.append(Message::calls(vec![Part::call("c", "look", "{}")]))
+            .unwrap();
+        chat.append(Message::tool("c", &"long result ".repeat(600)))
+            .unwrap();
+        chat.returned(call.id, None).unwrap();
+        chat.call().unwrap();
+        chat.append(Message::model(format!("answer {n}"))).unwrap();
+    }
+    chat.append(Message::person("blob ".repeat(20_000)))
+        .unwrap();
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+fn open_sled(path: &Path) -> sled::Db {
+    sled::Config::new()
+        .path(path.join("sled"))
+        .flush_every_ms(None)
+        .open()
+        .unwrap()
+}
+
+fn keys(path: &Path) -> Vec<Vec<u8>> {
+    open_sled(path)
+        .iter()
+        .keys()
+        .map(|k| k.unwrap().to_vec())
+        .collect()
+}
+
+fn flip(path: &Path, key: &[u8], at: usize) {
+    let db = open_sled(path);
+    let mut value = db.get(key).unwrap().unwrap().to_vec();
+    let bit = at % (value.len() * 8);
+    value[bit / 8] ^= 1 << (bit % 8);
+    db.insert(key, value).unwrap();
+    db.flush().unwrap();
+}
+
+/// The exit code of `verify --json`, and what it printed on stdout and stderr.
+fn verify(path: &Path) -> (Option<i32>, Vec<Value>, String) {
+    let out = Command::new(env!("CARGO_BIN_EXE_ctxlog"))
+        .args(["--store", path.to_str().unwrap(), "--json", "verify"])
+        .output()
+        .unwrap();
+    let lines = String::from_utf8(out.stdout).unwrap();
+    let lines = lines
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
+    (
+        out.status.code(),
+        lines,
+        String::from_utf8_lossy(&out.stderr).into_owned(),
+    )
+}
+
+#[test]
+fn a_bit_flipped_in_any_stored_value_is_named_by_its_entry() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = dir.path().join("whole");
+    write_store(&whole);
+    let (code, lines, stderr) = verify(&whole);
+    assert_eq!(
+        (code, lines[0]["ok"].as_bool()),
+        (Some(0), Some(true)),
+        "{stderr}"
+    );
+    let scratch = dir.path().join("keys");
+    copy(&whole, &scratch);
+    let keys = keys(&scratch);
+    assert!(keys.len() > 60, "{} keys", keys.len());
+    for (n, key) in keys.iter().enumerate() {
+        let broken = dir.path().join("broken");
+        copy(&whole, &broken);
+        flip(&broken, key, n * 7_919 + 13);
+        let (code, lines, stderr) = verify(&broken);
+        let name = String::from_utf8_lossy(&key[..1]).into_owned();
+        assert_eq!(code, Some(3), "key {n} ({name}): {lines:?} {stderr}");
+        let named = lines.iter().any(|l| l["first_bad"].is_u64());
+        assert!(named, "key {n} ({name}) is not named: {lines:?} {stderr}");
+        assert!(!stderr.contains("panicked"), "{stderr}");
+        fs::remove_dir_all(&broken).unwrap();
+    }
+}
+
+#[test]
+fn a_store_that_another_sled_program_opened_and_left_alone_still_verifies() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    write_store(&path);
+    drop(open_sled(&path));
+    let (code, lines, stderr) = verify(&path);
+    assert_eq!(code, Some(0), "{lines:?} {stderr}");
+}
