@@ -223,10 +223,11 @@ impl Import<'_> {
     }
 
     fn show(&self, cx: &mut Context) -> Result<(), Failure> {
-        if !self.lines.is_empty() {
-            for row in self.table(cx.look) {
-                cx.out.line(&row)?;
-            }
+        if self.lines.is_empty() {
+            return Ok(());
+        }
+        for row in self.table(cx.look) {
+            cx.out.line(&row)?;
         }
         let added = self
             .lines
