@@ -187,7 +187,6 @@ impl Hash {
 
 #[cfg(test)]
 mod tests {
-    use super::super::entry::{decode, encode};
     use super::{ConversationId, Hash};
 
     #[test]

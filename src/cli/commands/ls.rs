@@ -9,6 +9,9 @@ use crate::cli::errors::{Failure, NO};
 use crate::cli::human::{self, number};
 use crate::cli::{Context, stores};
 
+/// Terminals with fewer columns see fewer counts.
+const NARROW: usize = 60;
+
 #[derive(Serialize)]
 struct Line {
     schema: &'static str,
@@ -57,12 +60,13 @@ pub fn run(cx: &mut Context) -> Result<u8, Failure> {
         "head",
         "conversation",
     ];
+    let right: &[usize] = if cx.look.width < NARROW { &[0, 1, 2] } else { &[0, 1, 2, 3] };
     let mut rows = vec![titles.map(str::to_owned).to_vec()];
     let mut failed = None;
     for listed in &chosen {
         match look(&store, listed) {
             Ok(line) if cx.json => cx.out.json(&line)?,
-            Ok(line) => rows.push(row(&line)),
+            Ok(line) => rows.push(row(&line).to_vec()),
             // A damaged log does not hide the others.
             Err(failure) => {
                 let failure = Failure {
@@ -73,8 +77,12 @@ pub fn run(cx: &mut Context) -> Result<u8, Failure> {
             }
         }
     }
+    if cx.look.width < NARROW {
+        // Narrow terminals do without entries and heads.
+        rows.iter_mut().for_each(|row| drop(row.drain(3..5)));
+    }
     if !cx.json && rows.len() > 1 {
-        for (n, row) in human::table(&rows, &[0, 1, 2, 3]).iter().enumerate() {
+        for (n, row) in human::table(&rows, right).iter().enumerate() {
             let row = if n == 0 {
                 cx.look.dim(row)
             } else {
@@ -94,10 +102,13 @@ pub fn run(cx: &mut Context) -> Result<u8, Failure> {
     }
 }
 
-fn row(line: &Line) -> Vec<String> {
-    let counts = [line.messages, line.window, line.iterations, line.entries];
-    let mut row: Vec<String> = counts.into_iter().map(number).collect();
-    row.push(line.head.map_or_else(String::new, |h| h.hash.short()));
-    row.push(human::escape(&line.conversation));
-    row
+fn row(line: &Line) -> [String; 6] {
+    [
+        number(line.messages),
+        number(line.window),
+        number(line.iterations),
+        number(line.entries),
+        line.head.map_or_else(String::new, |h| h.hash.short()),
+        human::escape(&line.conversation),
+    ]
 }
