@@ -3,7 +3,8 @@
 use ctxlog::audit::outcome;
 use ctxlog::engine::{Content, Conversation};
 use ctxlog::log::{
-    Body, Change, Entry, PartKind, Ranges, Reading, Seq, Skeleton, Unit, Visited, entry::Sealed,
+    Body, Change, Entry, PartKind, PartSkeleton, Ranges, Reading, Seq, Skeleton, Unit, Visited,
+    entry::Sealed,
 };
 
 use super::human::{self, Look, number};
@@ -81,28 +82,34 @@ fn word(body: &Body) -> (&'static str, &'static str) {
 
 /// A message by its id, its author and what it holds.
 pub fn message(seq: Seq, skeleton: &Skeleton) -> String {
-    let mut out = format!("m{} {}", seq.0, skeleton.author.name());
-    for part in &skeleton.parts {
-        let name = part.name.as_deref().unwrap_or("a tool");
-        match part.kind {
-            PartKind::Call => out.push_str(&format!(" calls {name}")),
-            PartKind::Result => {
-                let of = part.name.as_deref().or(part.label.as_deref());
-                out.push_str(&format!(" result of {}", of.unwrap_or("a call")));
-                out.push_str(
-                    &part
-                        .answers
-                        .map_or_else(String::new, |(s, _)| format!(" in m{}", s.0)),
-                );
-            }
-            PartKind::Text => {}
-            other => out.push_str(&format!(" {other}")),
+    let mut said = vec![format!("m{} {}", seq.0, skeleton.author.name())];
+    said.extend(skeleton.parts.iter().filter_map(part));
+    let tokens = skeleton
+        .tokens
+        .as_ref()
+        .map(|t| format!("  {} tok", number(t.amount)));
+    said.join(" ") + &tokens.unwrap_or_default()
+}
+
+/// What a part is, where it is not plain text.
+fn part(part: &PartSkeleton) -> Option<String> {
+    match part.kind {
+        PartKind::Call => Some(format!(
+            "calls {}",
+            part.name.as_deref().unwrap_or("a tool")
+        )),
+        PartKind::Result => {
+            let of = part
+                .name
+                .as_deref()
+                .or(part.label.as_deref())
+                .unwrap_or("a call");
+            let place = part.answers.map(|(seq, _)| format!(" in m{}", seq.0));
+            Some(format!("result of {of}{}", place.unwrap_or_default()))
         }
+        PartKind::Text => None,
+        other => Some(other.to_string()),
     }
-    if let Some(tokens) = &skeleton.tokens {
-        out.push_str(&format!("  {} tok", number(tokens.amount)));
-    }
-    out
 }
 
 fn returned(body: &ctxlog::log::Returned) -> String {

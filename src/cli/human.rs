@@ -101,36 +101,36 @@ impl Look {
             .map(bar)
             .collect()
     }
+}
 
-    /// The picture of a window: rows of letters, each a share of `whole`.
-    pub fn grid(self, shares: &[(char, u64)], whole: u64) -> Vec<String> {
-        let cells = GRID.0.saturating_mul(GRID.1);
-        let mut letters = String::new();
-        let (mut sum, mut drawn) = (0_u64, 0_u64);
-        for (letter, amount) in shares {
-            sum = sum.saturating_add(*amount);
-            let upto = sum
-                .saturating_mul(cells)
-                .checked_div(whole)
-                .unwrap_or(0)
-                .min(cells);
-            // What is there is seen, however small its share.
-            let upto = if *amount > 0 {
-                upto.max(drawn.saturating_add(1)).min(cells)
-            } else {
-                upto
-            };
-            (drawn..upto).for_each(|_| letters.push(*letter));
-            drawn = upto.max(drawn);
-        }
-        (drawn..cells).for_each(|_| letters.push('.'));
-        let row = usize::try_from(GRID.0).unwrap_or(10);
-        let letters: Vec<char> = letters.chars().collect();
-        letters
-            .chunks(row)
-            .map(|row| row.iter().collect())
-            .collect()
+/// The picture of a window: rows of letters, each a share of `whole`.
+pub fn grid(shares: &[(char, u64)], whole: u64) -> Vec<String> {
+    let cells = GRID.0.saturating_mul(GRID.1);
+    let mut letters = String::new();
+    let (mut sum, mut drawn) = (0_u64, 0_u64);
+    for (letter, amount) in shares {
+        sum = sum.saturating_add(*amount);
+        let upto = sum
+            .saturating_mul(cells)
+            .checked_div(whole)
+            .unwrap_or(0)
+            .min(cells);
+        // What is there is seen, however small its share.
+        let upto = if *amount > 0 {
+            upto.max(drawn.saturating_add(1)).min(cells)
+        } else {
+            upto
+        };
+        (drawn..upto).for_each(|_| letters.push(*letter));
+        drawn = upto.max(drawn);
     }
+    (drawn..cells).for_each(|_| letters.push('.'));
+    let row = usize::try_from(GRID.0).unwrap_or(10);
+    let letters: Vec<char> = letters.chars().collect();
+    letters
+        .chunks(row)
+        .map(|row| row.iter().collect())
+        .collect()
 }
 
 /// The highest of each stretch, so that no peak is lost.
@@ -364,7 +364,7 @@ mod tests {
         #[test]
         fn a_grid_has_always_the_same_cells(amounts in proptest::collection::vec(any::<u64>(), 0..8), whole in any::<u64>()) {
             let shares: Vec<(char, u64)> = amounts.into_iter().map(|a| ('x', a)).collect();
-            let cells: usize = LOOK.grid(&shares, whole).iter().map(String::len).sum();
+            let cells: usize = grid(&shares, whole).iter().map(String::len).sum();
             prop_assert_eq!(cells, 30);
         }
     }

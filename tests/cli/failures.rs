@@ -133,9 +133,8 @@ fn a_directory_that_holds_something_else_is_left_alone() {
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
     let place = Place::new();
-    let turns: String = (0..3000)
-        .map(|n| format!("{{\"role\":\"user\",\"content\":\"{n}\"}}\n"))
-        .collect();
+    let turn = r#"{"role":"user","content":"again and again"}"#;
+    let turns = format!("{turn}\n").repeat(3000);
     place.write("a.jsonl", turns);
     place.run(&["import", "a.jsonl"]).done();
     for arguments in [

@@ -80,16 +80,15 @@ fn salvage(cx: &mut Context, args: &args::Export) -> Result<u8, Failure> {
         return Ok(0);
     }
     let lost: Vec<String> = trusted.lost.iter().map(ToString::to_string).collect();
-    let mut message = format!("saved s:0..{head} of '{}'", listed.name.name);
-    if let Some(why) = ends {
-        message.push_str(&format!("; the rest cannot be trusted: {why}"));
-    }
-    if !lost.is_empty() {
-        message.push_str(&format!(
-            "; lost words, saved as redacted: {}",
-            lost.join(", ")
-        ));
-    }
+    let rest = ends.map(|why| format!("; the rest cannot be trusted: {why}"));
+    let words =
+        (!lost.is_empty()).then(|| format!("; lost words, saved as redacted: {}", lost.join(", ")));
+    let message = format!(
+        "saved s:0..{head} of '{}'{}{}",
+        listed.name.name,
+        rest.unwrap_or_default(),
+        words.unwrap_or_default()
+    );
     let help = "import what was saved into a new store with `ctxlog --store NEW import FILE`";
     Err(Failure::new(INTEGRITY, "damaged", message, help))
 }

@@ -60,7 +60,11 @@ pub fn run(cx: &mut Context) -> Result<u8, Failure> {
         "head",
         "conversation",
     ];
-    let right: &[usize] = if cx.look.width < NARROW { &[0, 1, 2] } else { &[0, 1, 2, 3] };
+    let right: &[usize] = if cx.look.width < NARROW {
+        &[0, 1, 2]
+    } else {
+        &[0, 1, 2, 3]
+    };
     let mut rows = vec![titles.map(str::to_owned).to_vec()];
     let mut failed = None;
     for listed in &chosen {

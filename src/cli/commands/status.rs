@@ -94,7 +94,7 @@ fn picture(cx: &mut Context, s: &Status) -> Result<(), Failure> {
         ]);
     }
     let legend = human::table(&rows, &[1, 2, 3]);
-    let grid = cx.look.grid(&shares, whole);
+    let grid = human::grid(&shares, whole);
     for n in 0..legend.len().max(grid.len()) {
         let cells = grid.get(n).map_or("          ", String::as_str);
         let words = legend.get(n).map_or("", String::as_str);

@@ -125,20 +125,16 @@ fn heading(cx: &mut Context, shown: &ShownWindow) -> Result<(), Failure> {
 }
 
 fn about(message: &ShownMessage) -> String {
-    let mut said = format!(
-        "{} {} {} tok",
-        message.id,
-        message.author.name(),
+    let (id, author) = (&message.id, message.author.name());
+    let stands_for = match u64::try_from(message.stands_for.len()).unwrap_or(u64::MAX) {
+        0 => String::new(),
+        count => format!(" stands for {}", human::things(count, "message")),
+    };
+    let pinned = if message.pinned { " pinned" } else { "" };
+    format!(
+        "{id} {author} {} tok{stands_for}{pinned}",
         number(message.tokens)
-    );
-    if !message.stands_for.is_empty() {
-        let count = u64::try_from(message.stands_for.len()).unwrap_or(u64::MAX);
-        said.push_str(&format!(" stands for {}", human::things(count, "message")));
-    }
-    if message.pinned {
-        said.push_str(" pinned");
-    }
-    said
+    )
 }
 
 fn put_there(message: &ShownMessage) -> String {
