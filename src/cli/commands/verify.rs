@@ -1,8 +1,11 @@
 //! `verify`: does the log hang together?
 
+use std::ops::ControlFlow;
+
 use ctxlog::audit::{self, Verified};
 use ctxlog::engine::Store;
-use ctxlog::store::{Listed, StoreError};
+use ctxlog::log::{Body, ConversationId, Seq};
+use ctxlog::store::{Listed, Name, StoreError};
 
 use crate::cli::errors::{Failure, INTEGRITY};
 use crate::cli::human::{self, number};
@@ -13,7 +16,13 @@ pub fn run(cx: &mut Context, args: &args::Verify) -> Result<u8, Failure> {
     let (store, mut broken) = open(cx, args)?;
     let chosen = match &cx.conversation {
         Some(_) => vec![stores::listed(cx, &store)?],
-        None => store.list()?,
+        None => match store.list() {
+            Ok(all) => all,
+            Err(error) => {
+                broken = broken.or(Some(error.into()));
+                unlisted(&store)?
+            }
+        },
     };
     for listed in &chosen {
         let verified = one(cx, &store, listed)?;
@@ -34,6 +43,46 @@ pub fn run(cx: &mut Context, args: &args::Verify) -> Result<u8, Failure> {
         stores::listed(cx, &store)?;
     }
     broken.map_or(Ok(0), Err)
+}
+
+/// The damaged logs of a store whose names cannot be listed, under their names at birth.
+fn unlisted(store: &Store) -> Result<Vec<Listed>, Failure> {
+    let mut found: Vec<Listed> = Vec::new();
+    for error in store.backend().check(None)? {
+        let StoreError::Damaged {
+            conversation: Some(id),
+            ..
+        } = error
+        else {
+            continue;
+        };
+        if found.iter().all(|l| l.conversation != id) {
+            found.push(Listed {
+                name: birth_name(store, id),
+                conversation: id,
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// The name in a log's first entry; its id where that cannot be read.
+fn birth_name(store: &Store, id: ConversationId) -> Name {
+    let mut name = Name {
+        namespace: Vec::new(),
+        name: id.to_string(),
+    };
+    // What is wrong with the entry is told when the log is verified.
+    let _ = store.entries(id, Seq(0), Seq(0), &mut |sealed| {
+        if let Body::Opened(opened) = sealed.entry.body {
+            name = Name {
+                namespace: opened.namespace,
+                name: opened.name,
+            };
+        }
+        ControlFlow::Break(())
+    });
+    name
 }
 
 /// Opens the store; where that fails for damage, a copy of what can be read of it.
