@@ -17,7 +17,7 @@ use ctxlog::store::{Backend, Batch, Level, Listed, MemoryStore, Name, Record};
 use ctxlog::window::{Conservation, Projection};
 use proptest::prelude::*;
 
-use crate::generate::{Ids, Op, Script, Words, World, op, refused, script, source, spec};
+use crate::generate::{Ids, Op, Said, Script, Words, World, op, refused, script, source, spec};
 use crate::oracle::{Moment, moments};
 
 fn config(cases: u32) -> ProptestConfig {
@@ -233,6 +233,26 @@ proptest! {
     }
 
     #[test]
+    fn undo_of_what_a_source_did(mut source in source(), ids in proptest::collection::vec(0..20_usize, 1..6), which in 0..3_usize) {
+        source.push(match which {
+            0 => Said::Compacted,
+            1 => Said::Cleared(ids.iter().map(|i| i % 4).collect()),
+            _ => Said::Rewound(ids),
+        });
+        let script = Script {
+            chain: Vec::new(), ids: Ids::One, policy: ctxlog::log::OpenCalls::Keep,
+            ops: Vec::new(), times: vec![0],
+        };
+        let world = World::run_imported(&source, &script);
+        let last = world.entries().last().unwrap().clone();
+        let changes = last.body.change().is_some_and(|c| !c.left.is_empty() || !c.stand_ins.is_empty());
+        if changes {
+            undoes(&world, last.seq)?;
+        }
+        replays(&world)?;
+    }
+
+    #[test]
     fn laws_of_what_a_source_did_and_of_what_came_after(source in source(), script in script()) {
         let mut world = World::run_imported(&source, &script);
         replays(&world)?;
@@ -280,16 +300,7 @@ proptest! {
         if !changed {
             return Ok(());
         }
-        let (before, view) = (world.chat.window_after(Seq(entry.seq.0 - 1)).unwrap(), world.chat.window().unwrap());
-        let undone = world.chat.undo(entry.seq).unwrap();
-        prop_assert_eq!(undone.last.0, entries.len() as u64, "undoing is itself one entry");
-        prop_assert_eq!(shown(&world.chat.window().unwrap()), shown(&before));
-        let again = world.chat.undo(undone.last).unwrap();
-        prop_assert_eq!(shown(&world.chat.window().unwrap()), shown(&view));
-        world.chat.undo(again.last).unwrap();
-        prop_assert_eq!(shown(&world.chat.window().unwrap()), shown(&before));
-        let error = world.chat.undo(again.last).unwrap_err();
-        prop_assert!(refused(&error, RequestReason::NothingMatches), "{}", error);
+        undoes(&world, entry.seq)?;
     }
 
     #[test]
@@ -424,6 +435,25 @@ proptest! {
         let (one, two) = (grown(12), grown(24));
         prop_assert!(two <= one * 5 / 2, "{one} bytes became {two}");
     }
+}
+
+/// Undoing gives the view before, is itself one entry, and can be undone.
+fn undoes(world: &World, entry: Seq) -> Result<(), TestCaseError> {
+    let (before, view) = (
+        world.chat.window_after(Seq(entry.0 - 1)).unwrap(),
+        world.chat.window().unwrap(),
+    );
+    let head = world.chat.head().unwrap().unwrap().seq.0;
+    let undone = world.chat.undo(entry).unwrap();
+    prop_assert_eq!(undone.last.0, head + 1, "undoing is itself one entry");
+    prop_assert_eq!(shown(&world.chat.window().unwrap()), shown(&before));
+    let again = world.chat.undo(undone.last).unwrap();
+    prop_assert_eq!(shown(&world.chat.window().unwrap()), shown(&view));
+    world.chat.undo(again.last).unwrap();
+    prop_assert_eq!(shown(&world.chat.window().unwrap()), shown(&before));
+    let error = world.chat.undo(again.last).unwrap_err();
+    prop_assert!(refused(&error, RequestReason::NothingMatches), "{}", error);
+    Ok(())
 }
 
 /// Every prefix of the log folds to the window that the naive model and the conversation show.
