@@ -6,11 +6,11 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// A conversation's identity: 16 bytes, chosen at birth, the same in every store.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConversationId(pub [u8; 16]);
 
 /// A blake3 hash: of an entry, a window or a payload commitment.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hash(pub [u8; 32]);
 
 impl Hash {
@@ -145,6 +145,26 @@ macro_rules! hex_text {
                 write_hex(&self.0, f)
             }
         }
+        /// The stored bytes; in JSON hexadecimal digits.
+        impl Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+                if s.is_human_readable() {
+                    s.collect_str(self)
+                } else {
+                    self.0.serialize(s)
+                }
+            }
+        }
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+                if d.is_human_readable() {
+                    let text = String::deserialize(d)?;
+                    text.parse().map_err(serde::de::Error::custom)
+                } else {
+                    <[u8; $n]>::deserialize(d).map(Self)
+                }
+            }
+        }
         impl FromStr for $name {
             type Err = ParseHexError;
             fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -162,5 +182,25 @@ impl Hash {
     #[must_use]
     pub fn short(&self) -> String {
         self.to_string().chars().take(8).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ConversationId, Hash};
+
+    #[test]
+    fn hashes_are_hexadecimal_in_json_and_bytes_elsewhere() {
+        let hash = Hash([0xab; 32]);
+        let json = serde_json::to_string(&hash).unwrap();
+        assert_eq!(json, format!("\"{}\"", "ab".repeat(32)));
+        assert_eq!(serde_json::from_str::<Hash>(&json).unwrap(), hash);
+        assert!(serde_json::from_str::<Hash>("\"ab\"").is_err());
+        let id = ConversationId([7; 16]);
+        assert_eq!(bincode::serialize(&id).unwrap(), [7; 16]);
+        assert_eq!(
+            bincode::deserialize::<ConversationId>(&[7; 16]).unwrap(),
+            id
+        );
     }
 }
