@@ -622,7 +622,7 @@ impl World {
                     .filter(|m| !m.visible())
                     .map(|m| m.id)
                     .collect();
-                let all = if absent.is_empty() || n % 7 == 0 {
+                let all = if absent.is_empty() || n.is_multiple_of(7) {
                     p.messages().iter().map(|m| m.id).collect()
                 } else {
                     absent

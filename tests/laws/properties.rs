@@ -671,13 +671,23 @@ fn account(before: &Moment, after: &Moment, v: &ctxlog::log::Visited) -> Result<
             _ => {}
         }
     }
+    adds_up(before, after, v, &left)
+}
+
+/// What is gone is what was named, and the measures are those of the windows.
+fn adds_up(
+    before: &Moment,
+    after: &Moment,
+    v: &ctxlog::log::Visited,
+    left: &BTreeSet<u64>,
+) -> Result<(), String> {
     let gone: BTreeSet<u64> = before
         .window
         .iter()
         .filter(|id| !after.window.contains(id))
         .copied()
         .collect();
-    if gone != left {
+    if gone != *left {
         return Err(format!("{gone:?} are gone, {left:?} named"));
     }
     let first = before
