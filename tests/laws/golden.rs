@@ -28,7 +28,7 @@ const HEADS: [(&str, &str); 2] = [
     ),
     (
         "imported",
-        "57042be85b90eece57d95927607906e738a5527187999fd79ce31b4e45d4d29c",
+        "5cda43c4dadf52f9472f328a5d9b126ab3be79091bad473555e6ac1c92b53ab1",
     ),
 ];
 
