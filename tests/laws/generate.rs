@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use ctxlog::engine::{Conversation, Error, Options, Seeded, Store};
+use ctxlog::formats::{Link, Step, Transcript};
 use ctxlog::log::entry::Sealed;
 use ctxlog::log::{
     Author, Block, BlockBody, Entry, Fields, Json, Message, MessageId, Micros, OpenCalls, Part,
@@ -142,6 +143,85 @@ pub fn spec() -> impl Strategy<Value = String> {
     ]
 }
 
+/// What a source says happened.
+#[derive(Clone, Debug)]
+pub enum Said {
+    Words(Author, Words),
+    Calls(Vec<usize>),
+    Result(usize),
+    Called,
+    Compacted,
+    Cleared(Vec<usize>),
+    Rewound(Vec<usize>),
+}
+
+impl Said {
+    fn step(&self) -> Step {
+        let at = Some(Micros(3));
+        let message = |message| Step::Message {
+            message,
+            at,
+            link: Link::None,
+        };
+        let names = |ids: &[usize]| ids.iter().map(|i| format!("t{i}")).collect::<Vec<_>>();
+        match self {
+            Self::Words(author, words) => {
+                let role = match author {
+                    Author::Application => Role::System,
+                    Author::Model => Role::Assistant,
+                    _ => Role::User,
+                };
+                message(Message::new(role, *author, vec![Part::text(words.text())]))
+            }
+            Self::Calls(ids) => {
+                let calls = names(ids)
+                    .iter()
+                    .map(|id| Part::call(id, "tool", "{}"))
+                    .collect();
+                message(Message::calls(calls))
+            }
+            Self::Result(id) => message(Message::tool(&format!("t{id}"), "out")),
+            Self::Called => Step::Called { model: None, at },
+            Self::Compacted => {
+                let words = vec![Part::text("so far")];
+                let summary = Message::new(Role::User, Author::Application, words);
+                Step::Compacted {
+                    summary,
+                    rest: Fields::new(),
+                    at,
+                }
+            }
+            Self::Cleared(ids) => Step::Cleared {
+                calls: names(ids),
+                marker: "[cleared]".into(),
+                at,
+            },
+            Self::Rewound(gone) => Step::Rewound {
+                gone: gone.clone(),
+                at,
+            },
+        }
+    }
+}
+
+pub fn source() -> impl Strategy<Value = Vec<Said>> {
+    let author = prop_oneof![
+        Just(Author::Person),
+        Just(Author::Model),
+        Just(Author::Application)
+    ];
+    let said = prop_oneof![
+        6 => (author, words()).prop_map(|(a, w)| Said::Words(a, w)),
+        5 => vec(0..4_usize, 1..4).prop_map(Said::Calls),
+        7 => (0..4_usize).prop_map(Said::Result),
+        3 => Just(Said::Called),
+        2 => Just(Said::Compacted),
+        1 => vec(0..4_usize, 1..3).prop_map(Said::Cleared),
+        1 => vec(0..20_usize, 1..4).prop_map(Said::Rewound),
+    ];
+    vec(said, 1..30)
+}
+
 /// A conversation: strategies, how ids are given, what happens to open calls, what is done, when.
 #[derive(Clone, Debug)]
 pub struct Script {
@@ -248,6 +328,39 @@ impl World {
             done: 0,
             times,
         }
+    }
+
+    /// A source with compactions, cleared results and branches that were left, taken in as it was,
+    /// and then gone on with.
+    pub fn run_imported(source: &[Said], script: &Script) -> Self {
+        let backend = Arc::new(MemoryStore::new());
+        let environment = Arc::new(Seeded::new(1, Micros(0)));
+        let store = Store::on(Arc::clone(&backend) as Arc<dyn Backend>)
+            .with_environment(environment.clone());
+        let steps = source.iter().map(Said::step).collect();
+        let transcript = Transcript {
+            format: "claude-code",
+            id: None,
+            steps,
+        };
+        let take = || {
+            store
+                .import("a", &transcript, Vec::new(), &mut |_| {})
+                .unwrap()
+        };
+        take();
+        assert_eq!(take().added, 0, "importing again adds nothing");
+        let mut world = Self::named("a", script, backend, 2);
+        let ids = source.iter().filter_map(|s| match s {
+            Said::Calls(ids) => Some(
+                ids.iter()
+                    .map(|i| (Some(format!("t{i}")), "tool".to_owned())),
+            ),
+            _ => None,
+        });
+        world.calls.extend(ids.flatten());
+        script.ops.iter().for_each(|op| world.perform(op));
+        world
     }
 
     pub fn run(script: &Script) -> Self {
@@ -509,7 +622,7 @@ impl World {
                     .filter(|m| !m.visible())
                     .map(|m| m.id)
                     .collect();
-                let all = if absent.is_empty() || n % 7 == 0 {
+                let all = if absent.is_empty() || n.is_multiple_of(7) {
                     p.messages().iter().map(|m| m.id).collect()
                 } else {
                     absent

@@ -4,6 +4,21 @@
 //!
 //! `PROPTEST_CASES` sets how many conversations each law is tried on.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "numbers of entries, small here"
+)]
+#![allow(
+    clippy::default_trait_access,
+    clippy::format_collect,
+    clippy::items_after_statements,
+    clippy::redundant_closure_for_method_calls,
+    reason = "shorter to read in tests"
+)]
+
 mod corners;
 mod files;
 mod generate;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ctxlog::log::{
     Author, Body, Change, Commitment, Entry, GroupReason, LeftReason, PartKind, PartSkeleton,
-    Ranges, Seq, StandInKind, VisitOutcome, Visited,
+    Ranges, Seq, StandIn, StandInKind, VisitOutcome, Visited,
 };
 
 /// How a message is out of the window.
@@ -235,6 +235,49 @@ impl Moment {
         }
     }
 
+    fn stands(&mut self, n: u64, s: &StandIn) {
+        let ids: Vec<u64> = self.ids(&s.sources);
+        if s.kind == StandInKind::Form {
+            let target = self
+                .messages
+                .iter_mut()
+                .find(|m| ids.first() == Some(&m.id))
+                .unwrap();
+            target.forms.push((n, n, s.content));
+            return;
+        }
+        let there: Vec<u64> = ids
+            .iter()
+            .copied()
+            .filter(|id| self.window.contains(id))
+            .collect();
+        let place = there
+            .iter()
+            .map(|id| self.get(*id).unwrap().place)
+            .min()
+            .unwrap_or(n);
+        self.leave(
+            &there,
+            &Out {
+                by: n,
+                reason: s.reason,
+                stand_in: Some(n),
+            },
+            false,
+        );
+        self.messages.push(Message {
+            id: n,
+            place,
+            author: s.skeleton.author,
+            instruction: false,
+            edges: Vec::new(),
+            sources: Some((ids, s.reason)),
+            forms: vec![(n, n, s.content)],
+            out: None,
+            restored: None,
+        });
+    }
+
     fn change(&mut self, n: u64, c: &Change) {
         for left in &c.left {
             let ids = self.ids(&left.messages);
@@ -248,48 +291,9 @@ impl Moment {
                 false,
             );
         }
-        for s in &c.stand_ins {
-            let ids: Vec<u64> = self.ids(&s.sources);
-            if s.kind == StandInKind::Form {
-                let target = self
-                    .messages
-                    .iter_mut()
-                    .find(|m| ids.first() == Some(&m.id))
-                    .unwrap();
-                target.forms.push((n, n, s.content));
-                continue;
-            }
-            let there: Vec<u64> = ids
-                .iter()
-                .copied()
-                .filter(|id| self.window.contains(id))
-                .collect();
-            let place = there
-                .iter()
-                .map(|id| self.get(*id).unwrap().place)
-                .min()
-                .unwrap_or(n);
-            self.leave(
-                &there,
-                &Out {
-                    by: n,
-                    reason: s.reason,
-                    stand_in: Some(n),
-                },
-                false,
-            );
-            self.messages.push(Message {
-                id: n,
-                place,
-                author: s.skeleton.author,
-                instruction: false,
-                edges: Vec::new(),
-                sources: Some((ids, s.reason)),
-                forms: vec![(n, n, s.content)],
-                out: None,
-                restored: None,
-            });
-        }
+        c.stand_ins
+            .iter()
+            .for_each(|stand_in| self.stands(n, stand_in));
         let calls = self.calls.len() as u64;
         for id in self.ids(&c.entered) {
             let m = self.messages.iter_mut().find(|m| m.id == id).unwrap();

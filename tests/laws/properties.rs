@@ -17,7 +17,7 @@ use ctxlog::store::{Backend, Batch, Level, Listed, MemoryStore, Name, Record};
 use ctxlog::window::{Conservation, Projection};
 use proptest::prelude::*;
 
-use crate::generate::{Ids, Op, Script, Words, World, op, refused, script, spec};
+use crate::generate::{Ids, Op, Said, Script, Words, World, op, refused, script, source, spec};
 use crate::oracle::{Moment, moments};
 
 fn config(cases: u32) -> ProptestConfig {
@@ -71,15 +71,7 @@ proptest! {
     #[test]
     fn closure(script in script()) {
         let world = World::run(&script);
-        for moment in moments(&world.entries()) {
-            for id in &moment.window {
-                for member in moment.group(*id) {
-                    let Some(m) = moment.get(member) else { continue };
-                    let replaced = m.out.as_ref().is_some_and(|o| o.reason == LeftReason::Superseded);
-                    prop_assert!(m.out.is_none() || replaced, "m{member} is away from m{id}");
-                }
-            }
-        }
+        keeps_groups_whole(&world)?;
     }
 
     #[test]
@@ -233,33 +225,42 @@ proptest! {
             let at = world.chat.head().unwrap().unwrap().seq;
             windows.push((at, world.chat.window().unwrap()));
         }
-        let entries = world.entries();
-        let truth = moments(&entries);
-        let mut fold = Projection::default();
-        for (entry, moment) in entries.iter().zip(&truth) {
-            fold.apply(entry);
-            prop_assert_eq!(&ids(&fold.window()), &moment.window, "after {}", entry.seq);
-            prop_assert_eq!(fold.digest().0, moment.digest, "after {}", entry.seq);
-            prop_assert_eq!(fold.runs().iter().map(|s| s.0).collect::<Vec<_>>(), moment.runs.clone());
-            prop_assert_eq!(world.chat.window_after(entry.seq).unwrap(), fold.window());
-            if let Body::Called(called) = &entry.body {
-                prop_assert_eq!(called.window.0, moment.digest);
-                prop_assert_eq!(called.messages, moment.window.len() as u64);
-            }
-            let groups: BTreeSet<BTreeSet<u64>> = moment.window.iter()
-                .map(|id| moment.group(*id).into_iter().filter(|m| moment.window.contains(m)).collect()).collect();
-            let window = fold.window();
-            let items = |g: &Vec<usize>| g.iter().map(|i| window.items[*i].id.seq().0).collect();
-            prop_assert_eq!(fold.groups_of(&window).iter().map(items).collect::<BTreeSet<BTreeSet<u64>>>(), groups.clone());
-            let views = fold.group_views(&[]);
-            prop_assert_eq!(views.iter().map(|g| g.messages.iter().map(|m| m.seq().0).collect()).collect::<BTreeSet<BTreeSet<u64>>>(), groups);
-        }
+        replays(&world)?;
         world.reopen();
         for (at, window) in windows {
             prop_assert_eq!(world.chat.window_after(at).unwrap(), window);
         }
-        let verified = verify(&world.store, &listed(&world), &mut |_, _| {}).unwrap();
-        prop_assert!(verified.ok, "{:?}", verified.problems);
+    }
+
+    #[test]
+    fn undo_of_what_a_source_did(mut source in source(), ids in proptest::collection::vec(0..20_usize, 1..6), which in 0..3_usize) {
+        source.push(match which {
+            0 => Said::Compacted,
+            1 => Said::Cleared(ids.iter().map(|i| i % 4).collect()),
+            _ => Said::Rewound(ids),
+        });
+        let script = Script {
+            chain: Vec::new(), ids: Ids::One, policy: ctxlog::log::OpenCalls::Keep,
+            ops: Vec::new(), times: vec![0],
+        };
+        let world = World::run_imported(&source, &script);
+        let last = world.entries().last().unwrap().clone();
+        let changes = last.body.change().is_some_and(|c| !c.left.is_empty() || !c.stand_ins.is_empty());
+        if changes {
+            undoes(&world, last.seq)?;
+        }
+        replays(&world)?;
+    }
+
+    #[test]
+    fn laws_of_what_a_source_did_and_of_what_came_after(source in source(), script in script()) {
+        let mut world = World::run_imported(&source, &script);
+        replays(&world)?;
+        explains(&world)?;
+        keeps_groups_whole(&world)?;
+        let window = world.chat.window().unwrap();
+        world.reopen();
+        prop_assert_eq!(world.chat.window().unwrap(), window);
     }
 
     #[test]
@@ -299,30 +300,14 @@ proptest! {
         if !changed {
             return Ok(());
         }
-        let (before, view) = (world.chat.window_after(Seq(entry.seq.0 - 1)).unwrap(), world.chat.window().unwrap());
-        let undone = world.chat.undo(entry.seq).unwrap();
-        prop_assert_eq!(undone.last.0, entries.len() as u64, "undoing is itself one entry");
-        prop_assert_eq!(shown(&world.chat.window().unwrap()), shown(&before));
-        let again = world.chat.undo(undone.last).unwrap();
-        prop_assert_eq!(shown(&world.chat.window().unwrap()), shown(&view));
-        world.chat.undo(again.last).unwrap();
-        prop_assert_eq!(shown(&world.chat.window().unwrap()), shown(&before));
-        let error = world.chat.undo(again.last).unwrap_err();
-        prop_assert!(refused(&error, RequestReason::NothingMatches), "{}", error);
+        undoes(&world, entry.seq)?;
     }
 
     #[test]
     fn explain(script in script()) {
         let world = World::run(&script);
         let entries = world.entries();
-        let all = moments(&entries);
-        let end = all.last().unwrap();
-        for (n, moment) in all.iter().enumerate() {
-            for m in &end.messages {
-                let answer = why(&world.chat, MessageId(Seq(m.id)), Seq(n as u64)).unwrap();
-                explained(moment, m.id, n as u64, &answer).map_err(|e| TestCaseError::fail(format!("m{} at {n}: {e}\n{answer:?}", m.id)))?;
-            }
-        }
+        explains(&world)?;
         let beyond = why(&world.chat, MessageId(Seq(0)), Seq(entries.len() as u64)).unwrap_err();
         prop_assert!(refused(&beyond, RequestReason::RangeOutOfBounds));
     }
@@ -450,6 +435,111 @@ proptest! {
         let (one, two) = (grown(12), grown(24));
         prop_assert!(two <= one * 5 / 2, "{one} bytes became {two}");
     }
+}
+
+/// Undoing gives the view before, is itself one entry, and can be undone.
+fn undoes(world: &World, entry: Seq) -> Result<(), TestCaseError> {
+    let (before, view) = (
+        world.chat.window_after(Seq(entry.0 - 1)).unwrap(),
+        world.chat.window().unwrap(),
+    );
+    let head = world.chat.head().unwrap().unwrap().seq.0;
+    let undone = world.chat.undo(entry).unwrap();
+    prop_assert_eq!(undone.last.0, head + 1, "undoing is itself one entry");
+    prop_assert_eq!(shown(&world.chat.window().unwrap()), shown(&before));
+    let again = world.chat.undo(undone.last).unwrap();
+    prop_assert_eq!(shown(&world.chat.window().unwrap()), shown(&view));
+    world.chat.undo(again.last).unwrap();
+    prop_assert_eq!(shown(&world.chat.window().unwrap()), shown(&before));
+    let error = world.chat.undo(again.last).unwrap_err();
+    prop_assert!(refused(&error, RequestReason::NothingMatches), "{}", error);
+    Ok(())
+}
+
+/// Every prefix of the log folds to the window that the naive model and the conversation show.
+fn replays(world: &World) -> Result<(), TestCaseError> {
+    let entries = world.entries();
+    let truth = moments(&entries);
+    let mut fold = Projection::default();
+    for (entry, moment) in entries.iter().zip(&truth) {
+        fold.apply(entry);
+        prop_assert_eq!(&ids(&fold.window()), &moment.window, "after {}", entry.seq);
+        prop_assert_eq!(fold.digest().0, moment.digest, "after {}", entry.seq);
+        prop_assert_eq!(
+            fold.runs().iter().map(|s| s.0).collect::<Vec<_>>(),
+            moment.runs.clone()
+        );
+        prop_assert_eq!(world.chat.window_after(entry.seq).unwrap(), fold.window());
+        if let Body::Called(called) = &entry.body {
+            prop_assert_eq!(called.window.0, moment.digest);
+            prop_assert_eq!(called.messages, moment.window.len() as u64);
+        }
+        let groups: BTreeSet<BTreeSet<u64>> = moment
+            .window
+            .iter()
+            .map(|id| {
+                moment
+                    .group(*id)
+                    .into_iter()
+                    .filter(|m| moment.window.contains(m))
+                    .collect()
+            })
+            .collect();
+        let window = fold.window();
+        let items = |g: &Vec<usize>| g.iter().map(|i| window.items[*i].id.seq().0).collect();
+        prop_assert_eq!(
+            fold.groups_of(&window)
+                .iter()
+                .map(items)
+                .collect::<BTreeSet<BTreeSet<u64>>>(),
+            groups.clone()
+        );
+        let views = fold.group_views(&[]);
+        prop_assert_eq!(
+            views
+                .iter()
+                .map(|g| g.messages.iter().map(|m| m.seq().0).collect())
+                .collect::<BTreeSet<BTreeSet<u64>>>(),
+            groups
+        );
+    }
+    let verified = verify(&world.store, &listed(world), &mut |_, _| {}).unwrap();
+    prop_assert!(verified.ok, "{:?}", verified.problems);
+    Ok(())
+}
+
+/// Every message, asked about at every entry, is told as the naive model saw it.
+fn explains(world: &World) -> Result<(), TestCaseError> {
+    let entries = world.entries();
+    let all = moments(&entries);
+    let end = all.last().unwrap();
+    for (n, moment) in all.iter().enumerate() {
+        for m in &end.messages {
+            let answer = why(&world.chat, MessageId(Seq(m.id)), Seq(n as u64)).unwrap();
+            explained(moment, m.id, n as u64, &answer)
+                .map_err(|e| TestCaseError::fail(format!("m{} at {n}: {e}\n{answer:?}", m.id)))?;
+        }
+    }
+    Ok(())
+}
+
+/// No window holds a part of a group; results that real ones superseded aside.
+fn keeps_groups_whole(world: &World) -> Result<(), TestCaseError> {
+    for moment in moments(&world.entries()) {
+        for id in &moment.window {
+            for member in moment.group(*id) {
+                let Some(m) = moment.get(member) else {
+                    continue;
+                };
+                let replaced = m
+                    .out
+                    .as_ref()
+                    .is_some_and(|o| o.reason == LeftReason::Superseded);
+                prop_assert!(m.out.is_none() || replaced, "m{member} is away from m{id}");
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Sequences in which every batch is answered, or closed by a call, before the next one begins: in
@@ -581,13 +671,23 @@ fn account(before: &Moment, after: &Moment, v: &ctxlog::log::Visited) -> Result<
             _ => {}
         }
     }
+    adds_up(before, after, v, &left)
+}
+
+/// What is gone is what was named, and the measures are those of the windows.
+fn adds_up(
+    before: &Moment,
+    after: &Moment,
+    v: &ctxlog::log::Visited,
+    left: &BTreeSet<u64>,
+) -> Result<(), String> {
     let gone: BTreeSet<u64> = before
         .window
         .iter()
         .filter(|id| !after.window.contains(id))
         .copied()
         .collect();
-    if gone != left {
+    if gone != *left {
         return Err(format!("{gone:?} are gone, {left:?} named"));
     }
     let first = before
