@@ -277,7 +277,7 @@ fn the_format_shows_in_the_records() {
 fn the_format_shows_in_bare_values() {
     let cases = [
         (
-            r#"{"schema":"ctxlog.entry/1","seq":0}"#,
+            r#"{"schema":"ctxlog.log/1","seq":0}"#,
             Some(Format::Ctxlog),
         ),
         (

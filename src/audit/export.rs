@@ -58,7 +58,7 @@ struct EntryLine {
 }
 
 /// The schema of an entry's line.
-pub const ENTRY_SCHEMA: &str = "ctxlog.entry/1";
+pub const ENTRY_SCHEMA: &str = "ctxlog.log/1";
 
 /// An entry as `log`, `show` and `export` give it.
 #[must_use]

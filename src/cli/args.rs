@@ -279,6 +279,10 @@ pub struct Call {
     /// The model that is called
     #[arg(long)]
     pub model: Option<String>,
+    /// A file with the request's other fields as a JSON object, in the terms of --format; changed
+    /// ones are logged with the call
+    #[arg(long, value_name = "FILE")]
+    pub settings: Option<PathBuf>,
     /// The strategies in force from here on, `name:key=value,…`; may be given several times
     #[arg(long, value_name = "SPEC")]
     pub strategy: Vec<String>,

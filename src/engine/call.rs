@@ -2,13 +2,14 @@
 
 use crate::log::{
     Author, Block, BlockBody, Body, By, Called, Door, Hash, Iteration, Json, Message, MessageId,
-    OpenCalls, Part, PartBody, Provenance, RequestReason, Role, Seq, Shape, Trigger,
+    OpenCalls, Part, PartBody, Provenance, RenderedBody, RequestReason, Role, Seq, Shape, Trigger,
 };
+use crate::formats::{Profile, RENDERER_VERSION, Rendered};
 use crate::strategy::{Outlook, visit};
 use crate::window::{CallInfo, MessageState, Window};
 
 use super::append::{Options, append_bound, file_settings};
-use super::content::LoadedWindow;
+use super::content::{LoadPlan, LoadedWindow, Words};
 use super::conversation::{Conversation, State, Work, counts};
 use super::error::Error;
 use super::stage::{Meta, Stage};
@@ -29,14 +30,28 @@ pub struct Call {
     pub visits: Vec<Seq>,
     /// The synthetic results filed with it.
     pub closed: Vec<Seq>,
+    /// The request body, where one was asked for.
+    pub rendered: Option<Rendered>,
     /// Whether the idempotency key had been seen, so that nothing was written now.
     pub repeated: bool,
+}
+
+/// What a call is to be sent as, beside its window.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Request {
+    /// The model that is called.
+    pub model: Option<String>,
+    /// Everything of the request but its messages: the format's name, and JSON text in its terms.
+    pub settings: Option<(String, Json)>,
+    /// The provider to render the body for, where one is wanted.
+    pub profile: Option<Profile>,
 }
 
 /// A call that is about to be filed.
 #[derive(Clone, Debug)]
 pub(super) struct Draft {
     pub model: Option<String>,
+    pub profile: Option<Profile>,
     pub policy: OpenCalls,
     pub visits: bool,
     /// How visits are known.
@@ -59,34 +74,41 @@ impl Conversation {
     /// # Errors
     /// As [`Conversation::call`]; also `stale-head` and `idempotency-conflict`.
     pub fn call_with(&self, options: &Options, model: Option<&str>) -> Result<Call, Error> {
-        self.call_request(options, model, None)
+        let request = Request {
+            model: model.map(str::to_owned),
+            ..Request::default()
+        };
+        self.call_request(options, &request)
     }
 
-    /// Takes the window to send. Request settings (everything of a request but its messages, as
-    /// JSON text in the named format's terms) that differ from those in force are filed before the
-    /// call, in the same batch.
+    /// Takes the window to send, as a request: settings that differ from those in force are filed
+    /// before the call, in the same batch, and where a body is asked for, the call records its
+    /// digest.
     ///
     /// # Errors
     /// As [`Conversation::call_with`].
-    pub fn call_request(
-        &self,
-        options: &Options,
-        model: Option<&str>,
-        settings: Option<(&str, &Json)>,
-    ) -> Result<Call, Error> {
+    pub fn call_request(&self, options: &Options, request: &Request) -> Result<Call, Error> {
         let mut state = self.lock()?;
-        if let Some(call) = repeated_call(&state, options)? {
+        if let Some(mut call) = repeated_call(&state, options)? {
+            drop(state);
+            if let Some(profile) = request.profile {
+                call.rendered = Some(self.render_for(&call.window, request, profile)?);
+            }
             return Ok(call);
         }
         self.accepts_head(&state, options.expected)?;
         self.knows_strategies(&state)?;
         self.supply_counts(&mut state)?;
-        let changed = match settings {
-            Some((format, json)) if !self.same_settings(&state, format, model, json)? => settings,
+        let model = request.model.as_deref();
+        let changed = match &request.settings {
+            Some((format, json)) if !self.same_settings(&state, format, model, json)? => {
+                Some((format, json))
+            }
             _ => None,
         };
         let draft = Draft {
-            model: model.map(str::to_owned),
+            model: request.model.clone(),
+            profile: request.profile,
             policy: state.projection.open_calls_policy(),
             visits: true,
             provenance: options.provenance.unwrap_or(Provenance::Recorded),
@@ -106,6 +128,17 @@ impl Conversation {
         Ok(filed)
     }
 
+    fn render_for(
+        &self,
+        window: &Window,
+        request: &Request,
+        profile: Profile,
+    ) -> Result<Rendered, Error> {
+        let mut loaded = self.load(window.clone())?;
+        loaded.model = request.model.clone().or(loaded.model);
+        Ok(loaded.render(profile, false))
+    }
+
     fn knows_strategies(&self, state: &State) -> Result<(), Error> {
         if state.chain.len() != state.projection.chain().len() {
             let detail = format!(
@@ -120,7 +153,8 @@ impl Conversation {
 
     /// Counts the tokens of messages that were logged before any strategy looked at tokens.
     pub(super) fn supply_counts(&self, state: &mut State) -> Result<(), Error> {
-        if !state.chain.iter().any(|s| counts(s.as_ref())) {
+        let counting = crate::tokens::count("").is_some();
+        if !counting || !state.chain.iter().any(|s| counts(s.as_ref())) {
             return Ok(());
         }
         let uncounted: Vec<_> = state.projection.uncounted().collect();
@@ -181,6 +215,7 @@ fn repeated_call(state: &State, options: &Options) -> Result<Option<Call>, Error
         window: projection.window_at(id),
         visits,
         closed,
+        rendered: None,
         repeated: true,
     }))
 }
@@ -200,6 +235,8 @@ pub(super) fn file_call(
     };
     let closed = close_open_calls(stage, work, draft, &meta)?;
     let visits = file_visits(stage, work, draft, &meta)?;
+    let rendered = draft.profile.map(|p| render_staged(stage, work, draft, p));
+    let rendered = rendered.transpose()?;
     let called = Called {
         window: stage.state.digest(),
         messages: stage.state.window_len(),
@@ -208,7 +245,7 @@ pub(super) fn file_call(
             .settings()
             .map_or(Hash::ZERO, |(_, s)| s.content.digest),
         model: draft.model.clone(),
-        body: None,
+        body: draft.profile.zip(rendered.as_ref()).map(|(p, r)| digest_of(p, r)),
     };
     let iteration = stage.iteration();
     let meta = Meta {
@@ -228,8 +265,36 @@ pub(super) fn file_call(
         window,
         visits,
         closed,
+        rendered,
         repeated: false,
     })
+}
+
+/// The body for the window that the call is about to be filed with; some of its messages may be
+/// staged only.
+fn render_staged(
+    stage: &Stage<'_>,
+    work: &Work<'_>,
+    draft: &Draft,
+    profile: Profile,
+) -> Result<Rendered, Error> {
+    let words = Words {
+        backend: work.store.backend(),
+        conversation: work.lineage,
+        secret: &work.secret,
+        staged: &|seq, index| stage.payload(seq, index).cloned(),
+    };
+    let mut loaded = LoadPlan::of(stage.state, stage.state.window()).read(&words)?;
+    loaded.model = draft.model.clone().or(loaded.model);
+    Ok(loaded.render(profile, false))
+}
+
+fn digest_of(profile: Profile, rendered: &Rendered) -> RenderedBody {
+    RenderedBody {
+        profile: profile.name().to_owned(),
+        renderer: RENDERER_VERSION,
+        digest: Hash(*blake3::hash(rendered.body.as_bytes()).as_bytes()),
+    }
 }
 
 fn file_visits(

@@ -2,9 +2,10 @@
 
 use crate::formats::{Item, Profile, Rendered, render};
 use crate::log::{
-    Author, Fields, Json, Message, MessageId, Part, Role, Seq, payload,
+    Author, ConversationId, Fields, Json, Message, MessageId, Part, Role, Seq, Settings, payload,
     payload::{PayloadError, Secret},
 };
+use crate::store::{Backend, Payload};
 use crate::window::{Projection, Window};
 
 use super::conversation::Conversation;
@@ -108,18 +109,16 @@ impl Conversation {
         index: u32,
         secret: &Secret,
     ) -> Result<Content, Error> {
-        let backend = self.store().backend();
-        let Some(found) = backend.payload(self.id(), given, index)? else {
-            return Ok(Content::Redacted);
-        };
-        let mut fetch = |address| {
-            backend
-                .blob(self.id(), address)
-                .map_err(|e| PayloadError::Store(e.to_string()))
-        };
-        payload::decode_message(&found.bytes, secret, &mut fetch)
-            .map(|m| Content::Message(Box::new(m)))
-            .map_err(|source| Error::Payload { seq: given, source })
+        self.words(secret, &|_, _| None).message(given, index)
+    }
+
+    fn words<'a>(&'a self, secret: &'a Secret, staged: Staged<'a>) -> Words<'a> {
+        Words {
+            backend: self.store().backend(),
+            conversation: self.id(),
+            secret,
+            staged,
+        }
     }
 
     /// The JSON text that an entry gave at a payload index; `None` when it was redacted.
@@ -165,27 +164,11 @@ impl Conversation {
     /// # Errors
     /// When words are damaged or lost.
     pub fn load(&self, window: Window) -> Result<LoadedWindow, Error> {
-        let n = window.at.unwrap_or_default();
         let state = self.lock()?;
         let secret = state.secret;
-        let plan: Vec<Plan> = window
-            .items
-            .iter()
-            .filter_map(|i| Plan::of(&state.projection, i.id, n))
-            .collect();
+        let plan = LoadPlan::of(&state.projection, window);
         drop(state);
-        let items = plan
-            .into_iter()
-            .map(|p| p.load(self, &secret))
-            .collect::<Result<_, _>>()?;
-        let (settings_format, model, settings) = self.settings_at(n)?;
-        Ok(LoadedWindow {
-            window,
-            items,
-            settings_format,
-            settings,
-            model,
-        })
+        plan.read(&self.words(&secret, &|_, _| None))
     }
 
     /// The request body for a window, with the provider's rules made to hold.
@@ -195,18 +178,85 @@ impl Conversation {
     pub fn render(&self, window: &Window, profile: Profile) -> Result<Rendered, Error> {
         Ok(self.load(window.clone())?.render(profile, false))
     }
+}
 
-    /// The settings in force after entry `n`: their format, the model, their fields.
-    fn settings_at(&self, n: Seq) -> Result<(String, Option<String>, Fields), Error> {
-        let found = self.with_projection(|p| p.settings_at(n).cloned())?;
-        let Some((seq, settings)) = found else {
-            return Ok(Default::default());
+/// Payloads of entries that are staged and not stored yet.
+pub(super) type Staged<'a> = &'a dyn Fn(Seq, u32) -> Option<Payload>;
+
+/// Where the words of a log are read.
+pub(super) struct Words<'a> {
+    pub backend: &'a dyn Backend,
+    pub conversation: ConversationId,
+    pub secret: &'a Secret,
+    pub staged: Staged<'a>,
+}
+
+impl Words<'_> {
+    fn payload(&self, given: Seq, index: u32) -> Result<Option<Payload>, Error> {
+        match (self.staged)(given, index) {
+            Some(staged) => Ok(Some(staged)),
+            None => Ok(self.backend.payload(self.conversation, given, index)?),
+        }
+    }
+
+    fn message(&self, given: Seq, index: u32) -> Result<Content, Error> {
+        let Some(found) = self.payload(given, index)? else {
+            return Ok(Content::Redacted);
         };
-        let fields = match self.text(seq, 0)? {
-            Some(json) => crate::formats::json::object(&json).unwrap_or_default(),
-            None => Fields::new(),
+        let mut fetch = |address| {
+            self.backend
+                .blob(self.conversation, address)
+                .map_err(|e| PayloadError::Store(e.to_string()))
         };
-        Ok((settings.format, settings.model, fields))
+        payload::decode_message(&found.bytes, self.secret, &mut fetch)
+            .map(|m| Content::Message(Box::new(m)))
+            .map_err(|source| Error::Payload { seq: given, source })
+    }
+
+    /// The fields of settings; none where they were redacted.
+    fn fields(&self, given: Seq) -> Result<Fields, Error> {
+        let Some(found) = self.payload(given, 0)? else {
+            return Ok(Fields::new());
+        };
+        let text = Json(payload::decode_text(&found.bytes)?);
+        Ok(crate::formats::json::object(&text).unwrap_or_default())
+    }
+}
+
+/// What has to be read for a window.
+pub(super) struct LoadPlan {
+    window: Window,
+    items: Vec<Plan>,
+    settings: Option<(Seq, Settings)>,
+}
+
+impl LoadPlan {
+    pub fn of(projection: &Projection, window: Window) -> Self {
+        let n = window.at.unwrap_or_default();
+        let items = window.items.iter();
+        let items = items.filter_map(|i| Plan::of(projection, i.id, n)).collect();
+        let settings = projection.settings_at(n).cloned();
+        Self {
+            window,
+            items,
+            settings,
+        }
+    }
+
+    pub fn read(self, words: &Words<'_>) -> Result<LoadedWindow, Error> {
+        let items = self.items.into_iter().map(|p| p.load(words));
+        let items = items.collect::<Result<_, _>>()?;
+        let (settings_format, model, settings) = match self.settings {
+            None => Default::default(),
+            Some((seq, s)) => (s.format, s.model, words.fields(seq)?),
+        };
+        Ok(LoadedWindow {
+            window: self.window,
+            items,
+            settings_format,
+            settings,
+            model,
+        })
     }
 }
 
@@ -240,8 +290,8 @@ impl Plan {
         })
     }
 
-    fn load(self, chat: &Conversation, secret: &Secret) -> Result<LoadedItem, Error> {
-        let content = chat.content_with(self.given, self.payload, secret)?;
+    fn load(self, words: &Words<'_>) -> Result<LoadedItem, Error> {
+        let content = words.message(self.given, self.payload)?;
         Ok(LoadedItem {
             id: self.id,
             message: content.into_message(self.role, self.author),

@@ -16,6 +16,7 @@ use crate::log::{
     LeftReason, Message, MessageId, Micros, Noted, OpenCalls, PartBody, Provenance, RequestReason,
     Seq, StandIn, StandInKind, payload,
 };
+use crate::store::BLOB_BYTES_MAX;
 use crate::strategy::Strategy;
 use crate::window::{BindError, MessageState};
 use std::sync::Arc;
@@ -87,6 +88,8 @@ impl Store {
         let door = Store::clone(self)
             .with_door(Door::Import, self.by().principal.clone())
             .with_level(crate::store::Level::Buffered);
+        // Before anything is created: an import that cannot be stored leaves nothing behind.
+        storable(transcript)?;
         let before = match door.backend().find(&super::conversation::full_name(name))? {
             Some(id) => door.backend().head(id)?,
             None => None,
@@ -138,6 +141,29 @@ impl Store {
             head,
         })
     }
+}
+
+/// Refuses a transcript with a content that no store takes.
+fn storable(transcript: &Transcript) -> Result<(), Error> {
+    for step in &transcript.steps {
+        let largest = match step {
+            Step::Message { message, .. } => payload::extent(message).0,
+            Step::Compacted { summary, .. } => payload::extent(summary).0,
+            Step::Configured { settings: rest, .. } | Step::Returned { rest, .. } => {
+                let sizes = rest.iter().map(|(name, json)| name.len().saturating_add(json.0.len()));
+                sizes.fold(0, usize::saturating_add)
+            }
+            Step::Noted { content, .. } => content.as_ref().map_or(0, |c| c.0.len()),
+            Step::Called { .. } | Step::Cleared { .. } | Step::Rewound { .. } => 0,
+        };
+        // The rest of a payload is small beside its longest text.
+        let limit = usize::try_from(BLOB_BYTES_MAX).unwrap_or(usize::MAX);
+        if largest > limit.saturating_sub(limit / 16) {
+            let detail = format!("a content of {largest} bytes; a store takes {limit} at most");
+            return Err(Error::refused(RequestReason::TooLarge, detail));
+        }
+    }
+    Ok(())
 }
 
 fn count(n: usize) -> u64 {
@@ -273,6 +299,7 @@ impl<'a> Import<'a> {
             Step::Called { model, at } => {
                 let draft = Draft {
                     model: model.clone(),
+                    profile: None,
                     policy: stage.state.open_calls_policy(),
                     visits: self.simulated,
                     provenance: self.provenance(),

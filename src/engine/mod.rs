@@ -16,7 +16,7 @@ mod stage;
 
 pub use adopt::Adopted;
 pub use append::Options;
-pub use call::Call;
+pub use call::{Call, Request};
 pub use content::{Content, LoadedItem, LoadedWindow};
 pub use conversation::{Ack, Conversation, Store};
 pub use environment::{Environment, Seeded, System};

@@ -111,6 +111,12 @@ impl<'a> Stage<'a> {
         self.push(sealed);
     }
 
+    /// The payload of a staged entry.
+    pub fn payload(&self, seq: Seq, index: u32) -> Option<&Payload> {
+        let staged = self.records.iter().find(|r| r.seq == seq)?;
+        staged.payloads.get(usize::try_from(index).ok()?)
+    }
+
     /// How many entries are staged, and how many bytes they hold.
     pub const fn size(&self) -> (usize, usize) {
         (self.records.len(), self.bytes)

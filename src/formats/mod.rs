@@ -18,7 +18,7 @@ mod render;
 mod wire;
 
 pub use detect::{Format, detect};
-pub use render::{DEFAULT_MAX_TOKENS, Rendered, render};
+pub use render::{DEFAULT_MAX_TOKENS, RENDERER_VERSION, Rendered, render};
 
 pub use crate::log::Usage;
 use crate::log::{Fields, Json, Message, Micros, Seq};

@@ -8,6 +8,9 @@ use crate::log::{BlockBody, Fields, Json, Part, PartBody, Seq};
 /// The output limit an Anthropic request gets where its settings name none: the field is required.
 pub const DEFAULT_MAX_TOKENS: u64 = 4096;
 
+/// Goes up when the same window renders to other bytes: a call records which version made its body.
+pub const RENDERER_VERSION: u32 = 1;
+
 /// A request body, and what was changed so that the provider takes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rendered {

@@ -179,6 +179,76 @@ pub fn encode_message(message: &Message, secret: &Secret) -> Result<Encoded, Cod
     })
 }
 
+/// The longest string of a message and all its strings together, in bytes: what bounds its blobs
+/// and its payload.
+#[must_use]
+pub fn extent(message: &Message) -> (usize, usize) {
+    let mut extent = Extent::default();
+    extent.fields(&message.extra);
+    for part in &message.parts {
+        extent.fields(&part.extra);
+        extent.part(&part.body);
+    }
+    if let Some(source) = &message.source {
+        extent.fields(&source.around);
+        source.verbatim.iter().for_each(|j| extent.text(&j.0));
+    }
+    (extent.longest, extent.total)
+}
+
+#[derive(Default)]
+struct Extent {
+    longest: usize,
+    total: usize,
+}
+
+impl Extent {
+    fn text(&mut self, text: &str) {
+        self.longest = self.longest.max(text.len());
+        self.total = self.total.saturating_add(text.len());
+    }
+
+    fn fields(&mut self, fields: &Fields) {
+        for (name, json) in fields {
+            self.text(name);
+            self.text(&json.0);
+        }
+    }
+
+    fn block(&mut self, block: &BlockBody) {
+        match block {
+            BlockBody::Text(text) => self.text(text),
+            BlockBody::Media(_, json) | BlockBody::Opaque(_, json) => self.text(&json.0),
+        }
+    }
+
+    fn part(&mut self, part: &PartBody) {
+        match part {
+            PartBody::Block(block) => self.block(block),
+            PartBody::Reasoning {
+                text,
+                signature,
+                encrypted,
+            } => {
+                self.text(text);
+                signature.iter().chain(encrypted).for_each(|t| self.text(t));
+            }
+            PartBody::Call {
+                name, arguments, ..
+            } => {
+                self.text(name);
+                self.text(arguments);
+            }
+            PartBody::Result { content, .. } => {
+                for block in content {
+                    self.block(&block.body);
+                    self.fields(&block.extra);
+                }
+            }
+        }
+    }
+}
+
 /// Encodes JSON text.
 #[must_use]
 pub fn encode_text(text: &str) -> Vec<u8> {

@@ -1,7 +1,11 @@
 //! `call`: takes the window to send, and files the call.
 
+use std::path::Path;
+
 use ctxlog::audit::{self, Place};
-use ctxlog::engine::Options;
+use ctxlog::engine::{Options, Request};
+use ctxlog::formats::{Profile, json};
+use ctxlog::log::Json;
 use ctxlog::strategy;
 
 use super::window;
@@ -21,11 +25,16 @@ pub fn run(cx: &mut Context, args: &args::Call) -> Result<u8, Failure> {
     if !chain.is_empty() {
         chat = chat.with_strategies(chain)?;
     }
-    let call = chat.call_with(&options, args.model.as_deref())?;
-    if let Some(profile) = args.format.and_then(args::Body::profile) {
-        let mut loaded = chat.loaded(&call)?;
-        loaded.model = args.model.clone().or(loaded.model);
-        return window::body(cx, &loaded.render(profile, false));
+    let profile = args.format.and_then(args::Body::profile);
+    let settings = args.settings.as_deref().map(|path| settings(path, profile));
+    let request = Request {
+        model: args.model.clone(),
+        settings: settings.transpose()?,
+        profile,
+    };
+    let call = chat.call_request(&options, &request)?;
+    if let Some(rendered) = &call.rendered {
+        return window::body(cx, rendered);
     }
     let place = Place {
         seq: call.id,
@@ -44,4 +53,20 @@ pub fn run(cx: &mut Context, args: &args::Call) -> Result<u8, Failure> {
         ));
     }
     window::show(cx, &chat, &shown, args.format.is_some(), false)
+}
+
+/// Request settings from a file: a JSON object, in the terms of the body's format.
+fn settings(path: &Path, profile: Option<Profile>) -> Result<(String, Json), Failure> {
+    let text = std::fs::read_to_string(path);
+    let text = text.map_err(|error| Failure::file("reading", path, &error))?;
+    let text = Json(text.trim().to_owned());
+    if json::object(&text).is_none() {
+        return Err(Failure::usage(
+            "bad-settings",
+            format!("{} holds no JSON object", path.display()),
+            "give the request's fields but its messages, such as {\"max_tokens\": 1024}",
+        ));
+    }
+    let format = profile.map_or("openai-chat", Profile::name);
+    Ok((format.to_owned(), text))
 }

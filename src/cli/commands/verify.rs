@@ -24,8 +24,12 @@ pub fn run(cx: &mut Context, args: &args::Verify) -> Result<u8, Failure> {
             }
         },
     };
+    let unopened = broken.as_ref().map(|failure| failure.message.clone());
     for listed in &chosen {
-        let verified = one(cx, &store, listed)?;
+        let mut verified = one(cx, &store, listed)?;
+        if let Some(why) = &unopened {
+            unvouched(&mut verified, why);
+        }
         if !verified.ok && broken.is_none() {
             broken = Some(failure(&verified));
         }
@@ -43,6 +47,18 @@ pub fn run(cx: &mut Context, args: &args::Verify) -> Result<u8, Failure> {
         stores::listed(cx, &store)?;
     }
     broken.map_or(Ok(0), Err)
+}
+
+/// The store does not open as it is: what vouches for its heads is damaged, so that even a log
+/// that hangs together may have had a newer entry.
+fn unvouched(verified: &mut Verified, why: &str) {
+    if verified.ok {
+        verified.ok = false;
+        verified.first_bad = verified.head.map(|h| h.seq);
+        verified
+            .problems
+            .push(format!("nothing vouches for the head: {why}"));
+    }
 }
 
 /// The damaged logs of a store whose names cannot be listed, under their names at birth.
