@@ -276,10 +276,7 @@ fn the_format_shows_in_the_records() {
 #[test]
 fn the_format_shows_in_bare_values() {
     let cases = [
-        (
-            r#"{"schema":"ctxlog.log/1","seq":0}"#,
-            Some(Format::Ctxlog),
-        ),
+        (r#"{"schema":"ctxlog.log/1","seq":0}"#, Some(Format::Ctxlog)),
         (
             r#"{"role":"user","content":"hi"}"#,
             Some(Format::OpenAiChat),

@@ -113,10 +113,7 @@ fn a_bit_flipped_in_any_stored_value_is_named_by_its_entry() {
         let name = String::from_utf8_lossy(&key[..1]).into_owned();
         assert_eq!(code, Some(3), "key {n} ({name}): {lines:?} {stderr}");
         let named = lines.iter().any(|l| l["first_bad"].is_u64());
-        assert!(
-            named,
-            "key {n} ({name}) is not named: {lines:?} {stderr}"
-        );
+        assert!(named, "key {n} ({name}) is not named: {lines:?} {stderr}");
         assert!(!stderr.contains("panicked"), "{stderr}");
         fs::remove_dir_all(&broken).unwrap();
     }

@@ -1,10 +1,10 @@
 //! Calling: strategies visit, then the call is filed, in one batch.
 
+use crate::formats::{Profile, RENDERER_VERSION, Rendered};
 use crate::log::{
     Author, Block, BlockBody, Body, By, Called, Door, Hash, Iteration, Json, Message, MessageId,
     OpenCalls, Part, PartBody, Provenance, RenderedBody, RequestReason, Role, Seq, Shape, Trigger,
 };
-use crate::formats::{Profile, RENDERER_VERSION, Rendered};
 use crate::strategy::{Outlook, visit};
 use crate::window::{CallInfo, MessageState, Window};
 
@@ -245,7 +245,10 @@ pub(super) fn file_call(
             .settings()
             .map_or(Hash::ZERO, |(_, s)| s.content.digest),
         model: draft.model.clone(),
-        body: draft.profile.zip(rendered.as_ref()).map(|(p, r)| digest_of(p, r)),
+        body: draft
+            .profile
+            .zip(rendered.as_ref())
+            .map(|(p, r)| digest_of(p, r)),
     };
     let iteration = stage.iteration();
     let meta = Meta {

@@ -234,7 +234,9 @@ impl LoadPlan {
     pub fn of(projection: &Projection, window: Window) -> Self {
         let n = window.at.unwrap_or_default();
         let items = window.items.iter();
-        let items = items.filter_map(|i| Plan::of(projection, i.id, n)).collect();
+        let items = items
+            .filter_map(|i| Plan::of(projection, i.id, n))
+            .collect();
         let settings = projection.settings_at(n).cloned();
         Self {
             window,

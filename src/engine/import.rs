@@ -145,12 +145,15 @@ impl Store {
 
 /// Refuses a transcript with a content that no store takes.
 fn storable(transcript: &Transcript) -> Result<(), Error> {
+    let larger = |(a, b): (usize, usize)| a.max(b);
     for step in &transcript.steps {
         let largest = match step {
-            Step::Message { message, .. } => payload::extent(message).0,
-            Step::Compacted { summary, .. } => payload::extent(summary).0,
+            Step::Message { message, .. } => larger(payload::extent(message)),
+            Step::Compacted { summary, .. } => larger(payload::extent(summary)),
             Step::Configured { settings: rest, .. } | Step::Returned { rest, .. } => {
-                let sizes = rest.iter().map(|(name, json)| name.len().saturating_add(json.0.len()));
+                let sizes = rest
+                    .iter()
+                    .map(|(name, json)| name.len().saturating_add(json.0.len()));
                 sizes.fold(0, usize::saturating_add)
             }
             Step::Noted { content, .. } => content.as_ref().map_or(0, |c| c.0.len()),

@@ -179,8 +179,8 @@ pub fn encode_message(message: &Message, secret: &Secret) -> Result<Encoded, Cod
     })
 }
 
-/// The longest string of a message and all its strings together, in bytes: what bounds its blobs
-/// and its payload.
+/// The longest string of a message, and what its payload holds inline, in bytes: what bounds its
+/// blobs and its payload.
 #[must_use]
 pub fn extent(message: &Message) -> (usize, usize) {
     let mut extent = Extent::default();
@@ -193,19 +193,25 @@ pub fn extent(message: &Message) -> (usize, usize) {
         extent.fields(&source.around);
         source.verbatim.iter().for_each(|j| extent.text(&j.0));
     }
-    (extent.longest, extent.total)
+    (extent.longest, extent.inline)
 }
 
 #[derive(Default)]
 struct Extent {
     longest: usize,
-    total: usize,
+    inline: usize,
 }
 
 impl Extent {
     fn text(&mut self, text: &str) {
         self.longest = self.longest.max(text.len());
-        self.total = self.total.saturating_add(text.len());
+        // A length, or a variant and an address, beside the bytes themselves.
+        let inline = if text.len() < BLOB_BYTES_MIN {
+            text.len()
+        } else {
+            0
+        };
+        self.inline = self.inline.saturating_add(inline).saturating_add(64);
     }
 
     fn fields(&mut self, fields: &Fields) {
