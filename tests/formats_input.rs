@@ -328,7 +328,56 @@ fn every_file_of_any_format_is_read_without_losing_a_record() {
     }
 }
 
+/// What a file holds for good: its transcripts without the note of an unfinished record.
+fn settled(mut transcripts: Vec<Transcript>) -> Vec<Transcript> {
+    for transcript in &mut transcripts {
+        if transcript.steps.last().is_some_and(Step::is_unfinished) {
+            transcript.steps.pop();
+        }
+        assert!(!transcript.steps.iter().any(Step::is_unfinished));
+    }
+    transcripts.retain(|t| !t.steps.is_empty());
+    transcripts
+}
+
+/// Lines as logs have them, and what becomes of them in bad times.
+const LINES: [&str; 14] = [
+    r#"{"role":"user","content":"a"}"#,
+    r#"{"role":"assistant","content":"é"}"#,
+    r#"{"role":"user","content":"cut of"#,
+    r#"{"role":"user","content":["#,
+    r#"{"role":"user","content":"#,
+    r#"{"role":"user" "content":{"x":1}}"#,
+    r#"{"id":"r","messages":[{"role":"user","content":"b"}]}"#,
+    r#"{"id":"s","request":{"messages":[]},"response":{"choices":[]}}{"glued":[1]}"#,
+    "{\n  \"messages\": [\n    {\"role\": \"user\", \"content\": \"c\"}\n  ]\n}",
+    "oops",
+    "12",
+    "\"text\"",
+    "}",
+    "",
+];
+
 proptest! {
+    #[test]
+    fn a_file_of_lines_that_grew_by_any_byte_begins_with_the_steps_it_had(
+        lines in prop::collection::vec(prop::sample::select(LINES.to_vec()), 1..8), at in any::<prop::sample::Index>(),
+    ) {
+        let text = lines.join("\n");
+        let start = at.index(text.len() + 1);
+        for end in (start..=text.len()).take(40) {
+            for read in [openai_chat::read, anthropic::read] {
+                let whole = read(cut(&text));
+                let before = settled(read(cut(&text.as_bytes()[..end])));
+                for (before, whole) in before.iter().zip(&whole) {
+                    prop_assert!(whole.steps.starts_with(&before.steps),
+                        "{:?}\n{before:#?}\n{whole:#?}", &text.as_bytes()[..end].escape_ascii().to_string());
+                }
+                prop_assert!(before.len() <= whole.len());
+            }
+        }
+    }
+
     #[test]
     fn no_json_panics_the_readers(text in "(\\{|\\}|\\[|\\]|,|:|\"(role|content|messages|request|response|choices|tool_calls|type|text|user|tool|traj|id)\"|1|null|\n){0,60}") {
         openai_chat::read(cut(&text));

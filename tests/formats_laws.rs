@@ -7,6 +7,7 @@ use ctxlog::formats::lint::lint;
 use ctxlog::formats::{Link, Profile, Rendered, anthropic, openai_chat, render};
 use ctxlog::log::{Author, BlockBody, Json, Media, Message, Part, PartBody, Role, Shape};
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 use serde_json::Value;
 
 const PROFILES: [Profile; 2] = [Profile::OpenAiChat, Profile::Anthropic];
@@ -463,6 +464,97 @@ proptest! {
                 body
             };
             prop_assert_eq!(shape(&log), shape(&renamed));
+        }
+    }
+}
+
+/// Checks a window against every longer one that only got whole groups at its end: where what
+/// came needed no repair, the longer one's messages begin with the shorter one's. Says how often
+/// that was so.
+fn begins_alike(groups: &[(Vec<Message>, bool)]) -> Result<usize, TestCaseError> {
+    let whole = log_of(groups);
+    let mut compared = 0;
+    for profile in PROFILES {
+        let (long, long_body) = drawn(profile, &whole, false);
+        for end in 0..whole.messages.len() {
+            let first_new = whole.messages[end].seq;
+            let reaches_back = |m: &common::Logged| {
+                let calls = m.answers.iter().flatten().map(|(seq, _)| *seq);
+                let others = [m.continues, m.same_source].into_iter().flatten();
+                calls.chain(others).any(|seq| seq < first_new)
+            };
+            if whole.messages[end..].iter().any(reaches_back) {
+                continue;
+            }
+            let mut log = log_of(groups);
+            log.messages.truncate(end);
+            let (short, short_body) = drawn(profile, &log, false);
+            if long.repairs != short.repairs {
+                continue;
+            }
+            let messages = |body: &Value| body["messages"].as_array().cloned().unwrap_or_default();
+            let (short, long) = (messages(&short_body), messages(&long_body));
+            prop_assert!(
+                long.starts_with(&short),
+                "{profile:?} at {end}:\n{short:#?}\n{long:#?}"
+            );
+            compared += 1;
+        }
+    }
+    Ok(compared)
+}
+
+#[test]
+fn a_window_that_grew_at_its_end_begins_with_the_messages_it_had() {
+    let mut runner = TestRunner::new(ProptestConfig {
+        cases: 300,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
+    let compared = std::cell::Cell::new(0);
+    let read = |texts: Vec<Vec<String>>, read: fn(&Json) -> Vec<Message>| {
+        let texts = texts.into_iter().flatten().map(Json);
+        texts.map(|text| (read(&text), false)).collect::<Vec<_>>()
+    };
+    let chat = prop::collection::vec(episode(CHAT_EPISODES, CHAT_ODDITIES), 0..6);
+    let chat =
+        chat.prop_map(move |t| read(t, |json| one(openai_chat::read_message(json).unwrap())));
+    let claude = prop::collection::vec(episode(CLAUDE_EPISODES, CLAUDE_ODDITIES), 0..6);
+    let claude = claude.prop_map(move |t| {
+        read(t, |json| {
+            anthropic::read_message(json, anthropic::FORMAT).unwrap()
+        })
+    });
+    let live = conversation(usual().prop_map(one));
+    let drafts = prop_oneof![live, conversation(sourced()), chat, claude];
+    let law = |groups: Vec<(Vec<Message>, bool)>| {
+        compared.set(compared.get() + begins_alike(&groups)?);
+        Ok(())
+    };
+    runner.run(&drafts, law).unwrap();
+    assert!(
+        compared.get() > 300,
+        "{} windows were compared",
+        compared.get()
+    );
+}
+
+#[test]
+fn results_before_their_calls_are_told_in_their_order() {
+    let calls: Vec<Part> = (0..12)
+        .map(|n| Part::call(&format!("c{n}"), "t", "{}"))
+        .collect();
+    let results = (0..12).map(|n| Message::tool(&format!("c{n}"), "r"));
+    let log = Log::of([Message::calls(calls)].into_iter().chain(results));
+    let mut items = log.items();
+    items.rotate_left(1);
+    for profile in PROFILES {
+        let draw = || render(profile, &items, &vec![], "", Some("m"), false);
+        let first = draw();
+        let told: Vec<_> = first.repairs.iter().filter_map(|r| r.seq).collect();
+        assert!(told.len() >= 12, "{told:?}");
+        for _ in 0..10 {
+            assert_eq!(draw(), first, "{profile:?}");
         }
     }
 }

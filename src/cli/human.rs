@@ -15,7 +15,10 @@ const GRID: (u64, u64) = (10, 3);
 pub struct Look {
     pub color: bool,
     pub ascii: bool,
+    /// Columns of a line.
     pub width: usize,
+    /// Whether the width is somebody's real width, that longer lines are wrapped to.
+    pub wraps: bool,
 }
 
 impl Look {
@@ -26,6 +29,7 @@ impl Look {
             color: !matches!(choice, anstream::ColorChoice::Never),
             ascii: !speaks_unicode(|name| std::env::var(name).ok()),
             width: columns().unwrap_or(WIDTH).max(20),
+            wraps: columns().is_some(),
         }
     }
 
@@ -225,6 +229,40 @@ pub fn fit(text: &str, room: usize, dots: &str) -> String {
     out
 }
 
+/// Columns that a text with our own colours takes.
+fn shown(text: &str) -> usize {
+    let mut in_colour = false;
+    let plain = text.chars().filter(|c| {
+        let counts = !in_colour && *c != '\u{1b}';
+        in_colour = (in_colour || *c == '\u{1b}') && *c != 'm';
+        counts
+    });
+    plain
+        .map(|c| c.width().unwrap_or(0))
+        .fold(0, usize::saturating_add)
+}
+
+/// A line broken between words so that it keeps within the width; what follows is indented. A word
+/// that is wider than a line stays whole, so that it can be pasted.
+pub fn wrap(line: &str, width: usize, indent: usize) -> String {
+    if shown(line) <= width {
+        return line.to_owned();
+    }
+    let (mut out, mut used) = (String::new(), 0_usize);
+    for word in line.split_inclusive(' ') {
+        let columns = shown(word.trim_end());
+        if used > indent && used.saturating_add(columns) > width {
+            out.truncate(out.trim_end().len());
+            out.push('\n');
+            out.push_str(&" ".repeat(indent));
+            used = indent;
+        }
+        out.push_str(word);
+        used = used.saturating_add(shown(word));
+    }
+    out
+}
+
 /// A number with its thousands set apart.
 pub fn number(n: u64) -> String {
     let digits = n.to_string();
@@ -292,6 +330,7 @@ mod tests {
         color: false,
         ascii: false,
         width: 80,
+        wraps: false,
     };
 
     proptest! {
@@ -312,6 +351,14 @@ mod tests {
         #[test]
         fn a_cut_text_keeps_within_its_room(text in any::<String>(), room in 3_usize..60) {
             prop_assert!(columns_of(&fit(&text, room, "…")) <= room);
+        }
+
+        #[test]
+        fn a_wrapped_line_loses_no_word_and_keeps_within_the_width(
+            words in proptest::collection::vec("[a-z]{1,9}", 0..40), width in 24_usize..80) {
+            let wrapped = wrap(&words.join(" "), width, 12);
+            prop_assert!(wrapped.lines().all(|l| columns_of(l) <= width), "{wrapped}");
+            prop_assert_eq!(wrapped.split_whitespace().collect::<Vec<_>>(), words);
         }
 
         #[test]

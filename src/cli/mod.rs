@@ -6,6 +6,8 @@ mod demo;
 mod entry;
 mod errors;
 mod human;
+mod naming;
+mod notes;
 mod output;
 mod progress;
 mod reading;
@@ -33,6 +35,24 @@ pub struct Context {
     pub out: Output,
 }
 
+impl Context {
+    /// A line of text for people, wrapped to their terminal.
+    pub fn text(&mut self, line: &str, indent: usize) -> Result<(), Failure> {
+        if !self.look.wraps {
+            return self.out.line(line);
+        }
+        self.out.line(&human::wrap(line, self.look.width, indent))
+    }
+}
+
+/// Where nothing is known about the terminal.
+const PLAIN: Look = Look {
+    color: false,
+    ascii: true,
+    width: 80,
+    wraps: false,
+};
+
 /// Runs the command that the process was started with.
 pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
@@ -54,14 +74,7 @@ fn guarded(json: bool, work: impl FnOnce() -> u8 + std::panic::UnwindSafe) -> u8
     done.unwrap_or_else(|_| {
         let words = WORDS.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let failure = Failure::bug(words);
-        failure.say(
-            json,
-            Look {
-                color: false,
-                ascii: true,
-                width: 80,
-            },
-        );
+        failure.say(json, PLAIN);
         failure.exit
     })
 }
@@ -139,14 +152,7 @@ fn unparsed(error: &clap::Error, json: bool) -> u8 {
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     let (message, help) = text.split_once("\n\n").unwrap_or((text, ""));
     let failure = Failure::new(USAGE, "usage", message.trim(), help.trim());
-    failure.say(
-        json,
-        errors_look(Look {
-            color: false,
-            ascii: true,
-            width: 80,
-        }),
-    );
+    failure.say(json, errors_look(PLAIN));
     failure.exit
 }
 

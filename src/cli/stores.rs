@@ -7,8 +7,8 @@ use ctxlog::engine::{Conversation, Store};
 use ctxlog::log::{Door, Seq};
 use ctxlog::store::{Listed, SledStore};
 
-use super::Context;
 use super::errors::{Failure, NO};
+use super::{Context, human};
 
 /// Whether a store could be created at the path.
 fn is_vacant(path: &Path) -> bool {
@@ -58,10 +58,8 @@ pub fn conversation(cx: &Context, store: &Store) -> Result<Conversation, Failure
 pub fn listed(cx: &Context, store: &Store) -> Result<Listed, Failure> {
     let mut all = store.list()?;
     let names = || {
-        all.iter()
-            .map(|l| l.name.name.as_str())
-            .collect::<Vec<_>>()
-            .join(", ")
+        let line = |l: &Listed| format!("\n  {}", human::escape(&l.name.name));
+        all.iter().map(line).collect::<String>()
     };
     if let Some(name) = &cx.conversation {
         let found = all.iter().find(|l| l.name.name == *name);
@@ -71,12 +69,12 @@ pub fn listed(cx: &Context, store: &Store) -> Result<Listed, Failure> {
                 NO,
                 "nothing-matches",
                 message,
-                format!("there are: {}", names()),
+                format!("there are:{}", names()),
             )
         });
     }
     if all.len() > 1 {
-        let message = format!("there are {} conversations: {}", all.len(), names());
+        let message = format!("there are {} conversations:{}", all.len(), names());
         return Err(Failure::usage(
             "which-conversation",
             message,

@@ -1,11 +1,16 @@
 //! Importing: a transcript's steps become entries; importing again adds only what is new.
 //!
 //! Step n is filed under the idempotency key `import:n`, so the log itself says how far an import
-//! got and what it wrote; comparing needs no digest that would outlive a redaction.
+//! got and what it wrote; comparing needs no digest that would outlive a redaction. What the source
+//! says about an edit (which results it cleared, what it left) is kept as the edit's `rest`, so
+//! that it can be compared too. The note of an unfinished last record is told, and nothing is filed
+//! for it: the record may read otherwise once it is complete.
+
+mod compare;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::formats::{Link, Step, Transcript};
+use crate::formats::{Link, Step, Transcript, json};
 use crate::log::{
     Block, BlockBody, Body, By, Change, Door, EditAction, Edited, Fields, Head, Json, Key, Left,
     LeftReason, Message, MessageId, Micros, Noted, OpenCalls, PartBody, Provenance, RequestReason,
@@ -15,9 +20,10 @@ use crate::strategy::Strategy;
 use crate::window::{BindError, MessageState};
 use std::sync::Arc;
 
+use self::compare::was_simulated;
 use super::append::{self, Options, file_returned, file_settings, returned_words, store_content};
 use super::call::{Draft, file_call};
-use super::conversation::{Conversation, State, Store, Work};
+use super::conversation::{Conversation, Store, Work};
 use super::error::{Error, Refusal};
 use super::stage::{Meta, Stage};
 
@@ -70,7 +76,7 @@ impl Store {
     ///
     /// # Errors
     /// `source-diverged` when the log holds an import of another beginning; `policy-conflict` when
-    /// it was imported through other strategies.
+    /// it was imported through other strategies, or through none.
     pub fn import(
         &self,
         name: &str,
@@ -86,16 +92,15 @@ impl Store {
             None => None,
         };
         let mut chat = door.conversation(name)?;
-        let (replayed, imported) =
-            chat.with_projection(|p| (!p.chain().is_empty(), p.by_key(&key(0)).is_some()))?;
-        if imported && !replayed && !chain.is_empty() {
+        if !chain.is_empty() && was_simulated(&chat)? == Some(false) {
             let detail = format!("'{name}' was imported without strategies");
             let refusal = Refusal::new(RequestReason::PolicyConflict, detail);
             return Err(refusal
-                .with_help("import it under another name with --as")
+                .with_help("import it under another name to replay it through strategies")
                 .into());
         }
-        if !chain.is_empty() || !replayed {
+        let known = !chat.with_projection(|p| p.chain().is_empty())?;
+        if !chain.is_empty() || !known {
             let policy = if chain.is_empty() {
                 OpenCalls::Keep
             } else {
@@ -116,7 +121,7 @@ impl Store {
         let notes = transcript
             .steps
             .iter()
-            .filter(|s| matches!(s, Step::Noted { .. }))
+            .filter(|s| matches!(s, Step::Noted { .. }) && !s.is_unfinished())
             .count();
         chat.with_projection(|p| Imported {
             conversation: name.to_owned(),
@@ -145,6 +150,8 @@ struct Import<'a> {
     simulated: bool,
     /// The entry of each message step, in order.
     messages: Vec<Seq>,
+    /// The number of each message step, in order.
+    steps: Vec<usize>,
     warnings: Vec<Warning>,
 }
 
@@ -156,20 +163,21 @@ struct Written {
 
 impl<'a> Import<'a> {
     fn new(chat: &'a Conversation, transcript: &'a Transcript) -> Result<Self, Error> {
+        let earlier = was_simulated(chat)?;
         let mut state = chat.lock()?;
         chat.supply_counts(&mut state)?;
-        let simulated = !state.projection.chain().is_empty();
+        let simulated = earlier.unwrap_or_else(|| !state.projection.chain().is_empty());
         if state.chain.len() != state.projection.chain().len() {
             let detail = format!("a strategy of '{}' is not known here", chat.name());
             return Err(Error::refused(RequestReason::PolicyConflict, detail));
         }
-        let (messages, warnings) = (Vec::new(), Vec::new());
         Ok(Self {
             chat,
             transcript,
             simulated,
-            messages,
-            warnings,
+            messages: Vec::new(),
+            steps: Vec::new(),
+            warnings: Vec::new(),
         })
     }
 
@@ -179,6 +187,7 @@ impl<'a> Import<'a> {
         let mut next = from;
         while let Some(step) = self.transcript.steps.get(next) {
             match state.projection.by_key(&key(next)) {
+                _ if step.is_unfinished() => self.unfinished(step),
                 None => break,
                 Some((first, entries)) => self.compare(&state, next, step, first, entries)?,
             }
@@ -187,12 +196,13 @@ impl<'a> Import<'a> {
         let chat = self.chat;
         chat.file(&mut state, |stage, work| {
             while let Some(step) = self.transcript.steps.get(next) {
-                if stage.state.by_key(&key(next)).is_some() {
-                    break; // known: compared in the next round
+                if step.is_unfinished() || stage.state.by_key(&key(next)).is_some() {
+                    break; // passed or compared in the next round
                 }
                 let written = self.step(stage, work, next, step)?;
                 if written.is_message {
                     self.messages.push(written.seq);
+                    self.steps.push(next);
                 }
                 next = next.saturating_add(1);
                 let (entries, bytes) = stage.size();
@@ -203,6 +213,15 @@ impl<'a> Import<'a> {
             Ok(())
         })?;
         Ok(next)
+    }
+
+    /// Tells of a record that is not complete; a later import continues with it.
+    fn unfinished(&mut self, step: &Step) {
+        if let Step::Noted { what, place, .. } = step {
+            let what = format!("{what}; import again when it is complete");
+            let place = place.clone();
+            self.warnings.push(Warning { place, what });
+        }
     }
 
     fn meta(&self, step: usize, at: Option<Micros>, provenance: Provenance) -> Meta {
@@ -314,7 +333,7 @@ impl<'a> Import<'a> {
         settings: &Fields,
         meta: Meta,
     ) -> Result<Seq, Error> {
-        let text = crate::formats::json::write_object(settings);
+        let text = json::write_object(settings);
         file_settings(stage, self.transcript.format, model, &text, meta)
     }
 
@@ -367,9 +386,7 @@ impl<'a> Import<'a> {
         meta: Meta,
     ) -> Result<Seq, Error> {
         if self.simulated {
-            let encoded = serde_json::Value::from(summary.words());
-            let rest = crate::formats::json::write_object(rest);
-            let text = Json(format!("{{\"summary\":{encoded},\"rest\":{}}}", rest.0));
+            let text = compacted_words(summary, rest);
             return note(stage, "compacted", "", false, Some(&text), meta);
         }
         let sources: BTreeSet<MessageId> = stage.state.outside_envelope().collect();
@@ -405,9 +422,9 @@ impl<'a> Import<'a> {
         marker: &str,
         meta: Meta,
     ) -> Result<Seq, Error> {
+        let words = cleared_words(calls, marker);
         if self.simulated {
-            let text = Json(serde_json::Value::from(calls).to_string());
-            return note(stage, "cleared", "", false, Some(&text), meta);
+            return note(stage, "cleared", "", false, Some(&words), meta);
         }
         let mut targets: BTreeMap<Seq, BTreeSet<u32>> = BTreeMap::new();
         for call in calls {
@@ -426,7 +443,7 @@ impl<'a> Import<'a> {
         let body = Edited {
             action: EditAction::Clear,
             change,
-            rest: None,
+            rest: Some(stage.content(payload::encode_text(&words.0))?),
         };
         stage.file(Body::Edited(body), meta)
     }
@@ -479,16 +496,16 @@ impl<'a> Import<'a> {
 
     /// The message of the step that wrote an entry.
     fn message_of(&self, seq: Seq) -> Option<Message> {
-        let ordinal = self.messages.iter().position(|s| *s == seq)?;
-        let mut messages = self.transcript.steps.iter().filter_map(|s| match s {
-            Step::Message { message, .. } => Some(message),
+        let ordinal = self.messages.binary_search(&seq).ok()?;
+        match self.transcript.steps.get(*self.steps.get(ordinal)?)? {
+            Step::Message { message, .. } => Some(message.clone()),
             _ => None,
-        });
-        messages.nth(ordinal).cloned()
+        }
     }
 
     /// The source went back: groups that are wholly off its path leave.
     fn rewound(&mut self, stage: &mut Stage<'_>, gone: &[usize], meta: Meta) -> Result<Seq, Error> {
+        let words = rewound_words(gone);
         let gone: BTreeSet<MessageId> = gone
             .iter()
             .filter_map(|n| self.messages.get(*n))
@@ -524,7 +541,7 @@ impl<'a> Import<'a> {
         let body = Edited {
             action: EditAction::Clear,
             change,
-            rest: None,
+            rest: Some(stage.content(payload::encode_text(&words.0))?),
         };
         stage.file(Body::Edited(body), meta)
     }
@@ -537,59 +554,6 @@ impl<'a> Import<'a> {
         });
         let meta = self.meta(n, None, Provenance::Inferred);
         note(stage, what, &place, true, None, meta)
-    }
-
-    /// Compares a step with what an earlier import wrote for it.
-    fn compare(
-        &mut self,
-        state: &State,
-        n: usize,
-        step: &Step,
-        first: Seq,
-        entries: u32,
-    ) -> Result<(), Error> {
-        let same = match step {
-            Step::Message { message, .. } => {
-                self.messages.push(first);
-                self.chat.holds(state, message, first, entries)?
-            }
-            Step::Compacted { summary, .. } if !self.simulated => {
-                self.chat.holds(state, summary, first, 1)?
-            }
-            Step::Configured { settings, .. } => {
-                self.same_text(first, Some(crate::formats::json::write_object(settings)))?
-            }
-            Step::Returned { failure, rest, .. } => {
-                let words = returned_words(failure.as_deref(), object(rest).as_ref());
-                self.same_text(first, words.map(Json))?
-            }
-            Step::Noted { content, .. } => self.same_text(first, content.clone())?,
-            Step::Called { .. } => state.projection.call_filed_as(first).is_some(),
-            Step::Compacted { .. } | Step::Cleared { .. } | Step::Rewound { .. } => true,
-        };
-        if same {
-            return Ok(());
-        }
-        let detail = format!(
-            "step {n} of the source is not what '{}' holds as {first}",
-            self.chat.name()
-        );
-        Err(Refusal::new(RequestReason::SourceDiverged, detail).into())
-    }
-
-    fn same_text(&self, seq: Seq, text: Option<Json>) -> Result<bool, Error> {
-        let stored = self
-            .chat
-            .store()
-            .backend()
-            .payload(self.chat.id(), seq, 0)?;
-        Ok(match (stored, text) {
-            (Some(stored), Some(text)) => stored.bytes == payload::encode_text(&text.0),
-            (Some(_), None) => false,
-            (None, None) => true,
-            // Redacted, or never there: a note may have had no content.
-            (None, Some(_)) => !self.chat.entry(seq)?.body.commitments().is_empty(),
-        })
     }
 }
 
@@ -606,8 +570,28 @@ fn key(step: usize) -> String {
     format!("import:{step}")
 }
 
+/// What is kept of a compaction that was not applied.
+fn compacted_words(summary: &Message, rest: &Fields) -> Json {
+    let words = serde_json::Value::from(summary.words());
+    let rest = json::write_object(rest);
+    Json(format!("{{\"summary\":{words},\"rest\":{}}}", rest.0))
+}
+
+/// What the source says about results it cleared.
+fn cleared_words(calls: &[String], marker: &str) -> Json {
+    let (calls, marker) = (serde_json::Value::from(calls), json::quoted(marker));
+    Json(format!("{{\"calls\":{calls},\"marker\":{}}}", marker.0))
+}
+
+/// What the source says about messages that are no longer on its path: the numbers of their steps
+/// among the message steps.
+fn rewound_words(gone: &[usize]) -> Json {
+    let gone: Vec<u64> = gone.iter().copied().map(count).collect();
+    Json(format!("{{\"gone\":{}}}", serde_json::Value::from(gone)))
+}
+
 fn object(fields: &Fields) -> Option<Json> {
-    (!fields.is_empty()).then(|| crate::formats::json::write_object(fields))
+    (!fields.is_empty()).then(|| json::write_object(fields))
 }
 
 fn note(

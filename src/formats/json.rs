@@ -3,9 +3,10 @@
 //! Nothing here recurses: a value's text is found without looking into it, so nesting costs no
 //! stack. Whole values are compared only up to the depth that `serde_json` allows.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -86,7 +87,7 @@ pub fn string(json: &Json) -> Option<String> {
 }
 
 /// The same JSON text with U+FFFD in place of every half of a surrogate pair.
-fn mend_surrogates(text: &str) -> String {
+pub(super) fn mend_surrogates(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, escape)) = rest.split_once('\\') {
@@ -238,14 +239,81 @@ impl Writer {
     }
 }
 
-/// Whether two texts are the same JSON value. Nesting too deep to read is never equal.
+/// Whether two texts are the same JSON value. Nesting too deep to read is never equal, nor is what
+/// has two fields of one name in an object: readers differ in which of them they take.
 #[must_use]
 pub fn equal(a: &Json, b: &Json) -> bool {
     if a == b {
         return true;
     }
-    let read = |json: &Json| serde_json::from_str::<Value>(&json.0).ok();
+    let read = |json: &Json| serde_json::from_str::<Distinct>(&json.0).ok();
     matches!((read(a), read(b)), (Some(a), Some(b)) if a == b)
+}
+
+/// A JSON value in which no object has two fields of one name; others cannot be read.
+#[derive(PartialEq)]
+enum Distinct {
+    Scalar(Value),
+    Array(Vec<Self>),
+    Object(BTreeMap<String, Self>),
+}
+
+struct DistinctVisitor;
+
+impl<'de> Deserialize<'de> for Distinct {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        reader.deserialize_any(DistinctVisitor)
+    }
+}
+
+impl<'de> Visitor<'de> for DistinctVisitor {
+    type Value = Distinct;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value without repeated names")
+    }
+
+    fn visit_unit<E>(self) -> Result<Distinct, E> {
+        Ok(Distinct::Scalar(Value::Null))
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Distinct, E> {
+        Ok(Distinct::Scalar(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Distinct, E> {
+        Ok(Distinct::Scalar(value.into()))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Distinct, E> {
+        Ok(Distinct::Scalar(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Distinct, E> {
+        Ok(Distinct::Scalar(value.into()))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Distinct, E> {
+        Ok(Distinct::Scalar(value.into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Distinct, A::Error> {
+        let mut values = Vec::new();
+        while let Some(value) = seq.next_element()? {
+            values.push(value);
+        }
+        Ok(Distinct::Array(values))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Distinct, A::Error> {
+        let mut fields = BTreeMap::new();
+        while let Some((name, value)) = map.next_entry::<String, Distinct>()? {
+            if fields.insert(name, value).is_some() {
+                return Err(serde::de::Error::custom("a repeated name"));
+            }
+        }
+        Ok(Distinct::Object(fields))
+    }
 }
 
 /// How deeply arrays and objects are nested in a JSON text.
@@ -287,6 +355,26 @@ mod tests {
         );
         assert_eq!(field(&fields, "b").unwrap().0, "[1,  2]");
         assert_eq!(text_field(&fields, "a").unwrap(), "A");
+    }
+
+    #[test]
+    fn values_are_compared_without_their_layout_and_repeated_names_are_never_equal() {
+        let same = |a: &str, b: &str| equal(&Json(a.into()), &Json(b.into()));
+        let a = r#"{"a":[1,-2,0.5,null,true,"\u0041"],"b":{}}"#;
+        assert!(same(
+            a,
+            r#"{ "b": {}, "a": [1, -2, 5e-1, null, true, "A"] }"#
+        ));
+        for b in [
+            r#"{"a":[1,-2,0.5,null,true,"A"]}"#,
+            "[]",
+            "{",
+            r#"{"a":1,"b":{}}"#,
+        ] {
+            assert!(!same(a, b), "{b}");
+        }
+        assert!(!same(r#"{"x":[{"a":1,"a":2}]}"#, r#"{"x":[{"a":2}]}"#));
+        assert!(same(r#"{"a":1,"a":2}"#, r#"{"a":1,"a":2}"#));
     }
 
     #[test]

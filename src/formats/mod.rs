@@ -2,7 +2,8 @@
 //!
 //! A reader turns a transcript into [`Transcript`]s: the steps its conversation took, in source
 //! order. A reader never guesses from text; what it cannot read becomes a note with file and line.
-//! Steps are prefix-stable: a transcript that grew begins with the steps it had before.
+//! Steps are prefix-stable: a transcript of lines that grew begins with the steps it had before,
+//! but for the note of an [`UNFINISHED`] last record.
 
 pub mod anthropic;
 pub mod claude_code;
@@ -26,6 +27,11 @@ use crate::log::{Fields, Json, Message, Micros, Seq};
 /// that writing can choose the same again: the message field or role a part or message stood in.
 /// Never written out.
 pub const MARK: &str = "ctxlog:spelling";
+
+/// What a note calls a last record that the file ends within: its writer may still be at work, and
+/// it may read otherwise when the file has grown. It is the last step of its transcript, and not a
+/// part of what a grown file begins with; importing tells it and files nothing for it.
+pub const UNFINISHED: &str = "not complete: the file ends within this record";
 
 pub(crate) fn mark(spelling: &str) -> (String, Json) {
     (MARK.to_owned(), json::quoted(spelling))
@@ -51,7 +57,8 @@ pub fn given(messages: &[&Message]) -> Option<Json> {
 pub struct Transcript {
     /// The source format's name.
     pub format: &'static str,
-    /// The record's own id in the source; names the conversation.
+    /// The record's own id in the source; names the conversation. `None` where the source has
+    /// none, or none yet: a session file that holds only notes without a session.
     pub id: Option<String>,
     /// What happened, in source order.
     pub steps: Vec<Step>,
@@ -146,6 +153,14 @@ pub enum Step {
         /// Whether a person should be told (damage, loss), or it is routine.
         warn: bool,
     },
+}
+
+impl Step {
+    /// Whether it is the note of an [`UNFINISHED`] last record.
+    #[must_use]
+    pub fn is_unfinished(&self) -> bool {
+        matches!(self, Self::Noted { what, .. } if what == UNFINISHED)
+    }
 }
 
 /// A provider whose rules a request body obeys.

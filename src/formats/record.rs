@@ -118,9 +118,14 @@ impl Story {
     }
 
     pub(crate) fn damaged(&mut self, place: &str, damage: Damage) {
-        let content = damage.text.as_deref().map(json::quoted);
+        let text = damage.text.as_deref().filter(|text| !text.is_empty());
+        let what = if damage.unfinished {
+            super::UNFINISHED.to_owned()
+        } else {
+            damage.reason
+        };
         self.at(place);
-        self.noted(damage.reason, content, true);
+        self.noted(what, text.map(json::quoted), true);
     }
 }
 
@@ -235,7 +240,7 @@ fn read_record<F: Records>(format: &F, story: &mut Story, mut fields: Fields) {
 
 fn record_id(fields: &Fields) -> Option<String> {
     let named = |name| {
-        let value = json::field(fields, name)?;
+        let value = json::field(fields, name).filter(|value| !json::is_null(value))?;
         Some(json::string(value).unwrap_or_else(|| value.0.trim().to_owned()))
     };
     if json::field(fields, "traj").is_some()
@@ -332,13 +337,12 @@ fn finish_exchange<F: Records>(
             story.returned(None, Some(failure(&fields, status)), fields, at);
         }
         (Some(fields), _) => format.answer(story, fields, at),
-        (None, _) if status.is_some_and(|s| s >= 400) => {
-            story.returned(
-                None,
-                Some(failure(&Fields::new(), status)),
-                Fields::new(),
-                at,
-            );
+        (None, response) if status.is_some_and(|s| s >= 400) => {
+            let words = response.as_ref().and_then(json::string);
+            let words = words.unwrap_or_else(|| failure(&Fields::new(), status));
+            let other = response.filter(|r| !json::is_null(r) && json::string(r).is_none());
+            let rest = other.map(|r| ("response".to_owned(), r));
+            story.returned(None, Some(words), rest.into_iter().collect(), at);
         }
         (None, response) => {
             story.returned(None, None, Fields::new(), at);
@@ -346,7 +350,6 @@ fn finish_exchange<F: Records>(
             story.noted("the source left the answer out", text, true);
         }
     }
-    record.retain(|(name, _)| name != "id");
     story.leftovers(&record);
 }
 

@@ -13,8 +13,9 @@ pub const DEFAULT_MAX_TOKENS: u64 = 4096;
 pub struct Rendered {
     /// The body, JSON text.
     pub body: String,
-    /// The changes: repairs for the provider's rules under the rule's name, and under `map` what
-    /// another provider's content lost on its way into this format.
+    /// The changes: repairs for the provider's rules under the rule's name, under `map` what
+    /// another provider's content lost on its way into this format, and under `text` halves of
+    /// surrogate pairs, which no text can hold.
     pub repairs: Vec<Repair>,
     /// For each of the body's `messages` the entry that introduced it (its first part).
     pub places: Vec<Seq>,
@@ -57,11 +58,36 @@ pub fn render(
             anthropic::write_messages(&mut body, wires, as_is, &mut repairs)
         }
     };
+    let body = body.finish().0;
+    let body = if as_is {
+        body
+    } else {
+        whole_text(body, &mut repairs)
+    };
+    let repairs = repairs.0;
     Rendered {
-        body: body.finish().0,
-        repairs: repairs.0,
+        body,
+        repairs,
         places,
     }
+}
+
+/// Providers read the body as text, which has no place for half of a surrogate pair.
+fn whole_text(body: String, repairs: &mut Repairs) -> String {
+    // Escapes are rare in bodies that are long: look before copying.
+    if !body.contains("\\ud") && !body.contains("\\uD") {
+        return body;
+    }
+    let mended = json::mend_surrogates(&body);
+    if mended != body {
+        let message = "wrote halves of surrogate pairs as U+FFFD".to_owned();
+        repairs.0.push(Repair {
+            rule: "text",
+            message,
+            seq: None,
+        });
+    }
+    mended
 }
 
 fn limit(settings: &Fields) -> Option<String> {

@@ -145,13 +145,7 @@ macro_rules! hex_text {
                 write_hex(&self.0, f)
             }
         }
-        impl FromStr for $name {
-            type Err = ParseHexError;
-            fn from_str(text: &str) -> Result<Self, Self::Err> {
-                read_hex::<$n>(text).map(Self)
-            }
-        }
-        // Bytes where they are stored, hexadecimal digits where people or tools read them.
+        /// The stored bytes; in JSON hexadecimal digits.
         impl Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
                 if s.is_human_readable() {
@@ -167,8 +161,14 @@ macro_rules! hex_text {
                     let text = String::deserialize(d)?;
                     text.parse().map_err(serde::de::Error::custom)
                 } else {
-                    Deserialize::deserialize(d).map(Self)
+                    <[u8; $n]>::deserialize(d).map(Self)
                 }
+            }
+        }
+        impl FromStr for $name {
+            type Err = ParseHexError;
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                read_hex::<$n>(text).map(Self)
             }
         }
     };
@@ -187,16 +187,20 @@ impl Hash {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{ConversationId, Hash};
 
     #[test]
-    fn a_hash_is_hexadecimal_in_json_and_bytes_where_it_is_stored() {
-        let hash = Hash([0xa5; 32]);
+    fn hashes_are_hexadecimal_in_json_and_bytes_elsewhere() {
+        let hash = Hash([0xab; 32]);
         let json = serde_json::to_string(&hash).unwrap();
-        assert_eq!(json, format!("\"{}\"", "a5".repeat(32)));
+        assert_eq!(json, format!("\"{}\"", "ab".repeat(32)));
         assert_eq!(serde_json::from_str::<Hash>(&json).unwrap(), hash);
-        let stored = bincode::serialize(&hash).unwrap();
-        assert_eq!(stored, hash.0);
-        assert_eq!(bincode::deserialize::<Hash>(&stored).unwrap(), hash);
+        assert!(serde_json::from_str::<Hash>("\"ab\"").is_err());
+        let id = ConversationId([7; 16]);
+        assert_eq!(bincode::serialize(&id).unwrap(), [7; 16]);
+        assert_eq!(
+            bincode::deserialize::<ConversationId>(&[7; 16]).unwrap(),
+            id
+        );
     }
 }

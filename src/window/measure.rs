@@ -152,12 +152,17 @@ impl Projection {
         }
     }
 
-    /// Tokens that the request settings cost, where they were counted by the same method.
+    /// Tokens that the request settings cost, by the same method. For the estimate their bytes stand
+    /// for UTF-16, which they exceed only outside ASCII; the first byte is the payload's tag.
     fn overhead(&self, method: &str) -> u64 {
-        let settings = self.settings().and_then(|(_, s)| s.overhead.as_ref());
-        settings
-            .filter(|c| c.method == method)
-            .map_or(0, |c| c.amount)
+        let Some((_, settings)) = self.settings() else {
+            return 0;
+        };
+        match settings.overhead.as_ref().filter(|c| c.method == method) {
+            Some(counted) => counted.amount,
+            None if method == ESTIMATE => settings.content.bytes.saturating_sub(1).div_ceil(4),
+            None => 0,
+        }
     }
 }
 

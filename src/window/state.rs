@@ -629,26 +629,28 @@ impl Projection {
     pub fn conservation_at(&self, id: MessageId, n: Seq) -> Option<Conservation> {
         let mut message = self.message(id).filter(|m| m.id.seq() <= n)?;
         let mut covered = false;
-        // Each stand-in is newer than what it stands for, so this ends.
-        while !message.visible_at(n) {
+        // A log that was made up may let stand-ins stand for each other: then nothing does.
+        for _ in 0..=self.messages.len() {
+            if message.visible_at(n) {
+                return Some(if covered {
+                    Conservation::Covered
+                } else {
+                    Conservation::Visible
+                });
+            }
             let Some(end) = message.absent_at(n) else {
-                return Some(Conservation::Gone);
+                break;
             };
             if end.reason == LeftReason::Superseded {
                 return Some(Conservation::Covered);
             }
-            let next = end.stand_in.filter(|s| *s > message.id);
-            let Some(stand_in) = next.and_then(|s| self.message(s)) else {
-                return Some(Conservation::Gone);
+            let Some(stand_in) = end.stand_in.and_then(|s| self.message(s)) else {
+                break;
             };
             message = stand_in;
             covered = true;
         }
-        Some(if covered {
-            Conservation::Covered
-        } else {
-            Conservation::Visible
-        })
+        Some(Conservation::Gone)
     }
 
     /// Whether a message belongs to the system envelope.

@@ -1,5 +1,7 @@
 //! The window as a value: its items in order, and its digest.
 
+use std::collections::HashMap;
+
 use crate::log::{Commitment, Hash, MessageId, Seq};
 
 use super::group::Groups;
@@ -111,7 +113,9 @@ impl Projection {
     pub fn groups_of(&self, window: &Window) -> Vec<Vec<usize>> {
         let mut groups = Groups::default();
         window.items.iter().for_each(|_| groups.push());
-        let position = |seq: Seq| window.items.iter().position(|i| i.id.seq() == seq);
+        let positions: HashMap<Seq, usize> =
+            (window.items.iter().map(|i| i.id.seq()).zip(0..)).collect();
+        let position = |seq: Seq| positions.get(&seq).copied();
         for (at, item) in window.items.iter().enumerate() {
             let Some(message) = self.messages.get(item.index) else {
                 continue;

@@ -1,6 +1,7 @@
 //! One test per thing that a session file can do.
 
-use ctxlog::formats::claude_code::{UNFINISHED, read, write_line};
+use ctxlog::formats::UNFINISHED;
+use ctxlog::formats::claude_code::{read, write_line};
 use ctxlog::formats::{Link, Step, Transcript, Usage};
 use ctxlog::log::{Author, Message, Micros, PartBody, Role};
 use serde_json::{Value, json};
@@ -69,7 +70,10 @@ pub fn with(mut line: Value, name: &str, value: Value) -> Value {
 }
 
 pub fn file(lines: &[Value]) -> String {
-    lines.iter().map(|line| format!("{line}\n")).collect()
+    lines
+        .iter()
+        .flat_map(|line| [line.to_string(), "\n".to_owned()])
+        .collect()
 }
 
 fn read_lines(lines: &[Value]) -> Vec<Transcript> {
@@ -228,7 +232,7 @@ fn authors_are_told_by_marks_and_never_by_text() {
 fn a_summary_stands_for_all_before_it_and_carries_the_boundarys_metadata() {
     let boundary = json!({"type": "system", "subtype": "compact_boundary", "uuid": "k",
         "parentUuid": null, "logicalParentUuid": "a", "sessionId": "s", "isSidechain": false,
-        "compactMetadata": {"trigger": "auto", "preTokens": 155885}});
+        "compactMetadata": {"trigger": "auto", "preTokens": 155_885}});
     let summary = with(user("z", "k", "so far"), "isCompactSummary", json!(true));
     let lines = [
         user("u", "", "go"),
@@ -458,7 +462,7 @@ fn glued_objects_are_both_read() {
         user("v", "a", "on")
     );
     let transcripts = transcripts(&text);
-    assert_eq!(story(&transcripts[0]), "W p:u C m:a R1 p:v");
+    assert_eq!(story(&transcripts[0]), "p:u W C m:a R1 p:v");
     assert_eq!(
         warnings(&transcripts),
         ["f.jsonl:1 several JSON values on one line; each is read"]
@@ -543,7 +547,7 @@ fn bytes_that_are_no_text_are_kept_readably() {
 #[test]
 fn a_line_beyond_a_limit_is_skipped_by_name() {
     let long = user("u", "", &"x".repeat(2000));
-    let text = format!("{long}\n{}\n{}", user("v", "u", "on"), "[".repeat(101));
+    let text = format!("{long}\n{}\n{}\n", user("v", "u", "on"), "[".repeat(101));
     let transcripts = read(text.as_bytes(), "f", 400).unwrap();
     let warned = warnings(&transcripts);
     assert!(warned[0].contains("limit of 400 bytes") && warned[0].starts_with("f:1 "));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use ctxlog::formats::Step;
 use ctxlog::formats::claude_code::read;
 use ctxlog::formats::input::RECORD_LIMIT;
 use proptest::prelude::*;
@@ -117,7 +118,7 @@ fn tidy(drafts: &[Draft]) -> (Vec<Value>, String) {
         let id = &newest["message"]["id"];
         let is_block = id.is_string() && lines.iter().any(|line| line["message"]["id"] == *id);
         if newest["message"].is_object() && !is_result && !is_block {
-            leaf = text(&newest, "uuid").to_owned();
+            text(&newest, "uuid").clone_into(&mut leaf);
         }
         lines.extend(added);
     }
@@ -193,9 +194,27 @@ proptest! {
         let lines = wild(&drafts, &marks);
         let whole = transcripts(&(lines.join("\n") + "\n"));
         for end in 0..=lines.len() {
-            let part: String = lines[..end].iter().map(|line| format!("{line}\n")).collect();
+            let part: String = lines[..end].iter().flat_map(|line| [line, "\n"]).collect();
             prop_assert!(begins_with(&whole, &transcripts(&part)), "{part}");
         }
+    }
+
+    #[test]
+    fn a_random_file_that_grew_by_any_byte_begins_with_the_steps_it_had(
+        drafts in drafts(), marks in prop::collection::vec(0_u8..20, 1..30), at in any::<Index>(),
+    ) {
+        let text = wild(&drafts, &marks).join("\n") + "\n";
+        let whole = transcripts(&text);
+        let end = at.index(text.len());
+        let mut part = read(&text.as_bytes()[..end], "f.jsonl", RECORD_LIMIT).unwrap();
+        for transcript in &mut part {
+            if transcript.steps.last().is_some_and(Step::is_unfinished) {
+                transcript.steps.pop();
+            }
+            prop_assert!(!transcript.steps.iter().any(Step::is_unfinished));
+        }
+        part.retain(|t| !t.steps.is_empty());
+        prop_assert!(begins_with(&whole, &part), "{end} of {text}");
     }
 
     #[test]

@@ -458,16 +458,21 @@ impl World {
             id: Some("srv".into()),
             name: "search".into(),
             arguments: "{}".into(),
-            native: native.clone(),
+            native,
         };
+        let kind = "web_search_tool_result".to_owned();
+        let block = format!("{{\"type\":\"{kind}\",\"tool_use_id\":\"srv\",\"content\":[]}}");
         let found = PartBody::Result {
             call: Some("srv".into()),
             name: None,
-            content: Vec::new(),
+            content: vec![Block {
+                body: BlockBody::Opaque(kind.clone(), Json(block)),
+                extra: Fields::new(),
+            }],
             shape: Shape::List,
             error: None,
             interim: false,
-            native,
+            native: Some(kind),
         };
         let mut parts = vec![Part {
             body: call,

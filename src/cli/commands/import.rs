@@ -1,7 +1,5 @@
 //! `import`: transcripts become logs.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use ctxlog::Strategy;
@@ -12,10 +10,12 @@ use ctxlog::log::{Body, Head, Seq};
 use serde::Serialize;
 
 use crate::cli::errors::Failure;
-use crate::cli::human::{self, number};
+use crate::cli::human::{self, Look, number};
+use crate::cli::naming::Names;
+use crate::cli::notes::Notes;
 use crate::cli::progress::Progress;
 use crate::cli::reading::{Found, Source};
-use crate::cli::{Context, args, output, stores};
+use crate::cli::{Context, args, stores};
 
 /// The line of a conversation.
 #[derive(Serialize)]
@@ -136,15 +136,16 @@ impl Import<'_> {
         }
         let Found {
             conversations,
-            notes,
+            notes: found_notes,
         } = source.read(format, limit)?;
         let named = self.names.of(&source, &conversations, self.args);
-        tell(cx, notes.into_iter().chain(named.notes));
+        let mut notes = Notes::new(&source.shown);
+        notes.extend(found_notes.into_iter().chain(named.notes));
         let mut failed: Option<Failure> = None;
         for (name, transcript) in named.names.iter().zip(&conversations) {
             match self.conversation(cx, name, transcript) {
                 Ok((imported, warnings)) => {
-                    tell(cx, warnings.into_iter().map(|w| placed(&source, w)));
+                    notes.extend(warnings.into_iter().map(|w| (w.place, w.what)));
                     self.push(cx, Line::of(imported))?;
                 }
                 Err(failure) => {
@@ -154,6 +155,7 @@ impl Import<'_> {
                 }
             }
         }
+        notes.tell(cx);
         failed.map_or(Ok(()), Err)
     }
 
@@ -221,46 +223,11 @@ impl Import<'_> {
     }
 
     fn show(&self, cx: &mut Context) -> Result<(), Failure> {
-        let titles = [
-            "conversation",
-            "messages",
-            "calls",
-            "entries",
-            "left",
-            "refused",
-            "notes",
-            "added",
-        ];
-        let mut rows = vec![titles.map(str::to_owned).to_vec()];
-        for line in &self.lines {
-            let counts = [
-                line.messages,
-                line.iterations,
-                line.entries,
-                line.evicted,
-                line.refused,
-            ];
-            let mut row = vec![human::escape(&line.conversation)];
-            row.extend(
-                counts
-                    .into_iter()
-                    .chain([line.notes, line.added])
-                    .map(number),
-            );
-            rows.push(row);
+        if self.lines.is_empty() {
+            return Ok(());
         }
-        for (n, row) in human::table(&rows, &[1, 2, 3, 4, 5, 6, 7])
-            .iter()
-            .enumerate()
-        {
-            let row = if n == 0 {
-                cx.look.dim(row)
-            } else {
-                row.clone()
-            };
-            if !self.lines.is_empty() {
-                cx.out.line(&row)?;
-            }
+        for row in self.table(cx.look) {
+            cx.out.line(&row)?;
         }
         let added = self
             .lines
@@ -273,6 +240,44 @@ impl Import<'_> {
         let (added, store) = (number(added), cx.store.display());
         cx.out
             .line(&format!("{what}, {added} {entries} added to {store}"))
+    }
+}
+
+impl Import<'_> {
+    /// A row per conversation; the name comes last, since it may be long and has to be whole.
+    fn table(&self, look: Look) -> Vec<String> {
+        const TITLES: [&str; 7] = [
+            "messages", "calls", "entries", "left", "refused", "notes", "added",
+        ];
+        // Narrow terminals show fewer counts.
+        let shown = |n: &usize| look.width >= 80 || [0, 1, 6].contains(n);
+        let pick = |cells: [String; 7], name: String| -> Vec<String> {
+            let counts = (0..)
+                .zip(cells)
+                .filter(|(n, _)| shown(n))
+                .map(|(_, cell)| cell);
+            counts.chain([name]).collect()
+        };
+        let mut rows = vec![pick(TITLES.map(str::to_owned), "conversation".to_owned())];
+        for l in &self.lines {
+            let counts = [
+                l.messages,
+                l.iterations,
+                l.entries,
+                l.evicted,
+                l.refused,
+                l.notes,
+                l.added,
+            ];
+            rows.push(pick(counts.map(number), human::escape(&l.conversation)));
+        }
+        let last = rows.first().map_or(0, Vec::len).saturating_sub(1);
+        let right: Vec<usize> = (0..last).collect();
+        let mut lines = human::table(&rows, &right);
+        if let Some(titles) = lines.first_mut() {
+            *titles = look.dim(titles);
+        }
+        lines
     }
 }
 
@@ -303,99 +308,5 @@ fn at(source: &Source, before: u64, error: audit::ExportError) -> Failure {
             }
         }
         other => other.into(),
-    }
-}
-
-/// A warning with the file in its place.
-fn placed(source: &Source, warning: Warning) -> (String, String) {
-    let place = if warning.place.starts_with(&source.shown) {
-        warning.place
-    } else {
-        format!("{}: {}", source.shown, warning.place)
-    };
-    (place, warning.what)
-}
-
-/// Tells notes on stderr: every one, equal ones together.
-fn tell(cx: &Context, notes: impl IntoIterator<Item = (String, String)>) {
-    if cx.json {
-        for (place, message) in notes {
-            let line = serde_json::json!({ "note": { "place": place, "message": message } });
-            output::note(&human::escape_json(&line.to_string()));
-        }
-        return;
-    }
-    let mut order: Vec<String> = Vec::new();
-    let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (place, what) in notes {
-        if !places.contains_key(&what) {
-            order.push(what.clone());
-        }
-        places.entry(what).or_default().push(place);
-    }
-    for what in order {
-        let at = places.remove(&what).unwrap_or_default();
-        let times = if at.len() > 1 {
-            format!(" ({} times)", at.len())
-        } else {
-            String::new()
-        };
-        let text = format!("note: {}: {what}{times}", at.join(", "));
-        output::note(&human::escape(&text));
-    }
-}
-
-/// The names given so far, with the file each was given for.
-#[derive(Default)]
-struct Names(BTreeMap<String, PathBuf>);
-
-struct Named {
-    names: Vec<String>,
-    notes: Vec<(String, String)>,
-}
-
-impl Names {
-    /// Names the conversations of a file.
-    fn of(&mut self, source: &Source, found: &[Transcript], args: &args::Import) -> Named {
-        let (identity, several) = (source.identity(), found.len() > 1);
-        let (mut names, mut notes) = (Vec::new(), Vec::new());
-        for (n, transcript) in found.iter().enumerate() {
-            let id = match &transcript.id {
-                Some(id) => Some(id.clone()),
-                None if several => Some(n.saturating_add(1).to_string()),
-                None => None,
-            };
-            let within = |base: &str| {
-                id.as_ref()
-                    .map_or(base.to_owned(), |id| format!("{base}/{id}"))
-            };
-            let wanted = match &args.name {
-                None => within(&source.stem),
-                Some(name) if args.files.len() > 1 => format!("{name}/{}", within(&source.stem)),
-                Some(name) if several => within(name),
-                Some(name) => name.clone(),
-            };
-            let free = self.free(&wanted, &names, &identity);
-            if free != wanted {
-                let what = format!("the name '{wanted}' is taken; this conversation is '{free}'");
-                notes.push((source.shown.clone(), what));
-            }
-            names.push(free);
-        }
-        self.0
-            .extend(names.iter().map(|name| (name.clone(), identity.clone())));
-        Named { names, notes }
-    }
-
-    /// The name, numbered where another conversation of this file or another file has it.
-    fn free(&self, wanted: &str, here: &[String], identity: &PathBuf) -> String {
-        let taken = |name: &String| {
-            here.contains(name) || self.0.get(name).is_some_and(|file| file != identity)
-        };
-        let numbered = (2_u64..).map(|n| format!("{wanted}/{n}"));
-        let mut tried = std::iter::once(wanted.to_owned()).chain(numbered);
-        tried
-            .find(|name| !taken(name))
-            .unwrap_or_else(|| wanted.to_owned())
     }
 }

@@ -50,12 +50,12 @@ pub fn run(cx: &mut Context) -> Result<u8, Failure> {
         .filter(|l| wanted.as_ref().is_none_or(|name| l.name.name == *name))
         .collect();
     let titles = [
-        "conversation",
         "messages",
         "window",
         "calls",
         "entries",
         "head",
+        "conversation",
     ];
     let mut rows = vec![titles.map(str::to_owned).to_vec()];
     let mut failed = None;
@@ -74,7 +74,7 @@ pub fn run(cx: &mut Context) -> Result<u8, Failure> {
         }
     }
     if !cx.json && rows.len() > 1 {
-        for (n, row) in human::table(&rows, &[1, 2, 3, 4]).iter().enumerate() {
+        for (n, row) in human::table(&rows, &[0, 1, 2, 3]).iter().enumerate() {
             let row = if n == 0 {
                 cx.look.dim(row)
             } else {
@@ -95,8 +95,9 @@ pub fn run(cx: &mut Context) -> Result<u8, Failure> {
 }
 
 fn row(line: &Line) -> Vec<String> {
-    let mut row = vec![human::escape(&line.conversation)];
-    row.extend([line.messages, line.window, line.iterations, line.entries].map(number));
+    let counts = [line.messages, line.window, line.iterations, line.entries];
+    let mut row: Vec<String> = counts.into_iter().map(number).collect();
     row.push(line.head.map_or_else(String::new, |h| h.hash.short()));
+    row.push(human::escape(&line.conversation));
     row
 }

@@ -53,7 +53,7 @@ fn json(sealed: &Sealed, content: Option<Value>) -> Value {
 
 fn fact(cx: &mut Context, name: &str, value: &str) -> Result<(), Failure> {
     let name = cx.look.dim(&format!("{name:<11}"));
-    cx.out.line(&format!("{name}{}", human::escape(value)))
+    cx.text(&format!("{name}{}", human::escape(value)), 11)
 }
 
 fn facts(cx: &mut Context, sealed: &Sealed) -> Result<(), Failure> {

@@ -43,10 +43,10 @@ fn heading(cx: &mut Context, s: &Status) -> Result<(), Failure> {
         human::things(s.messages, "message"),
     );
     let name = look.bold(&name);
-    cx.out.line(&format!(
-        "{name} @ {head}   {}   {tokens}   {messages}",
-        s.iteration
-    ))
+    cx.text(
+        &format!("{name} @ {head}   {}   {tokens}   {messages}", s.iteration),
+        13,
+    )
 }
 
 const fn letter(category: &str) -> char {
@@ -109,12 +109,12 @@ fn totals(cx: &mut Context, s: &Status) -> Result<(), Failure> {
     let refused = s.refusals.values().copied().fold(0, u64::saturating_add);
     let of = human::things(s.logged, "message");
     let (gone, covered) = (number(s.gone), number(s.covered));
-    cx.out.line(&format!(
+    cx.text(&format!(
         "left so far  {} of {of}  ({gone} evicted, {covered} stood for)   refused {}   visits {}",
         number(left),
         number(refused),
         number(s.visits)
-    ))?;
+    ), 13)?;
     if s.growth.len() > 1 {
         let peak = s.growth.iter().copied().max().unwrap_or(0);
         let line = cx
@@ -150,7 +150,7 @@ fn last_change(cx: &mut Context, chat: &Conversation, s: &Status) -> Result<(), 
     })?;
     if let Some(id) = gone {
         let command = cx.look.id(&format!("ctxlog why {id}{}", choice(cx, chat)));
-        cx.out.line(&format!("next         {command}"))?;
+        cx.text(&format!("next         {command}"), 13)?;
     }
     Ok(())
 }
@@ -180,9 +180,10 @@ fn details(cx: &mut Context, s: &Status) -> Result<(), Failure> {
     if let Some((shortest, median, longest)) = s.lifetimes {
         let calls = |n: u64| human::things(n, "call");
         let (a, b, c) = (calls(shortest), calls(median), calls(longest));
-        cx.out.line(&format!(
-            "lifetime     of what left: shortest {a}, median {b}, longest {c}"
-        ))?;
+        cx.text(
+            &format!("lifetime     of what left: shortest {a}, median {b}, longest {c}"),
+            13,
+        )?;
     }
     for (reason, count) in &s.refusals {
         cx.out
@@ -190,11 +191,14 @@ fn details(cx: &mut Context, s: &Status) -> Result<(), Failure> {
     }
     if let Some(head) = s.head {
         let entries = Seq(head.seq.0.saturating_add(1)).0;
-        cx.out.line(&format!(
-            "log          {} entries, head {}",
-            number(entries),
-            head.hash
-        ))?;
+        cx.text(
+            &format!(
+                "log          {} entries, head {}",
+                number(entries),
+                head.hash
+            ),
+            13,
+        )?;
     }
     Ok(())
 }

@@ -100,7 +100,7 @@ fn failure(verified: &Verified) -> Failure {
 
 fn row(cx: &mut Context, name: &str, text: &str) -> Result<(), Failure> {
     let name = cx.look.dim(&format!("  {name:<11}"));
-    cx.out.line(&format!("{name}{}", human::escape(text)))
+    cx.text(&format!("{name}{}", human::escape(text)), 13)
 }
 
 fn show(cx: &mut Context, v: &Verified) -> Result<(), Failure> {
@@ -110,7 +110,7 @@ fn show(cx: &mut Context, v: &Verified) -> Result<(), Failure> {
         cx.look.bad("damaged")
     };
     let name = cx.look.bold(&human::escape(&v.conversation));
-    cx.out.line(&format!("{name}  {verdict}"))?;
+    cx.text(&format!("{name}  {verdict}"), 13)?;
     let head = v.head.map_or_else(
         || "none".to_owned(),
         |h| format!("{} {}", h.seq, h.hash.short()),

@@ -40,7 +40,7 @@ pub fn run(cx: &mut Context, args: &args::Why) -> Result<u8, Failure> {
 
 fn row(cx: &mut Context, name: &str, text: &str) -> Result<(), Failure> {
     let name = cx.look.dim(&format!("  {name:<9}"));
-    cx.out.line(&format!("{name}{text}"))
+    cx.text(&format!("{name}{text}"), 11)
 }
 
 fn heading(cx: &mut Context, chat: &Conversation, id: MessageId, why: &Why) -> Result<(), Failure> {
@@ -55,10 +55,13 @@ fn heading(cx: &mut Context, chat: &Conversation, id: MessageId, why: &Why) -> R
         other => cx.look.loud(other),
     };
     let about = cx.look.bold(&human::escape(&about));
-    cx.out.line(&format!(
-        "{about}  {status} at {} ({}){redacted}",
-        why.at.seq, why.at.iteration
-    ))?;
+    cx.text(
+        &format!(
+            "{about}  {status} at {} ({}){redacted}",
+            why.at.seq, why.at.iteration
+        ),
+        11,
+    )?;
     let words = match chat.message_at(id, why.at.seq) {
         Ok(Content::Message(message)) => message.words(),
         _ => return Ok(()),

@@ -135,10 +135,11 @@ fn take_parts(fields: &mut Fields) -> (Vec<Part>, Shape) {
     }
 }
 
-/// Roles of other providers mean nothing here.
+/// Roles of other providers mean nothing here. They get a name that is not the role's: a log knows
+/// roles by their names.
 fn read_role(name: String) -> Role {
     match Role::from_name(&name) {
-        Role::Tool | Role::Developer => Role::Other(name),
+        Role::Tool | Role::Developer => Role::Other(format!("other:{name}")),
         known => known,
     }
 }
@@ -401,11 +402,12 @@ pub fn write_part(part: &Part) -> Json {
     out.fields(&without_marks(&part.extra)).finish()
 }
 
-/// Arguments as an input value: their own text where that is JSON, else that text as a string.
+/// Arguments as an input value: their own text where that is JSON and not nested deeper than bodies
+/// are read, else that text as a string.
 fn input(arguments: &str) -> Json {
     match serde_json::from_str::<&serde_json::value::RawValue>(arguments) {
-        Ok(_) => Json(arguments.to_owned()),
-        Err(_) => json::quoted(arguments),
+        Ok(_) if json::depth(arguments) <= json::MAX_DEPTH => Json(arguments.to_owned()),
+        _ => json::quoted(arguments),
     }
 }
 

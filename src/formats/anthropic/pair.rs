@@ -73,7 +73,9 @@ pub(super) fn pair<'a>(wires: Vec<Wire<'a>>, repairs: &mut Repairs) -> Vec<Wire<
             out.push(results(&turn.calls, next, &mut taken, repairs));
         }
     }
-    for late in taken.into_values() {
+    let mut late: Vec<Taken<'_>> = taken.into_values().collect();
+    late.sort_by_key(|t| t.order);
+    for late in late {
         repairs.add(
             "A5",
             late.slot.key.0,

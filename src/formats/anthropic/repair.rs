@@ -9,7 +9,7 @@ use super::pair;
 use crate::formats::openai_chat::opener;
 use crate::formats::wire::{Key, Repairs, Slot, Wire, name_calls, unique_ids};
 use crate::formats::{json, marked};
-use crate::log::{BlockBody, Json, PartBody, Role, Shape};
+use crate::log::{Block, BlockBody, Json, PartBody, Role, Shape};
 
 /// Which side of the conversation a wire message counts to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -142,10 +142,12 @@ fn unreadable(wire: &mut Wire<'_>, repairs: &mut Repairs) {
     let model = wire.role == Role::Assistant;
     let gone = wire.retain(|slot| match &slot.part.body {
         PartBody::Block(BlockBody::Opaque(kind, _)) => !is_part_type(kind),
-        PartBody::Call { .. }
-        | PartBody::Result {
-            native: Some(_), ..
-        } => model,
+        PartBody::Call { .. } => model,
+        PartBody::Result {
+            native: Some(_),
+            content,
+            ..
+        } => model && content.first().is_some_and(is_native_block),
         _ => true,
     });
     if gone > 0 {
@@ -155,6 +157,11 @@ fn unreadable(wire: &mut Wire<'_>, repairs: &mut Repairs) {
             format!("left out {gone} blocks that the provider cannot read"),
         );
     }
+}
+
+/// Whether a block is the whole of a native result: its words alone are not written.
+fn is_native_block(block: &Block) -> bool {
+    matches!(&block.body, BlockBody::Opaque(kind, _) if kind.ends_with("_tool_result"))
 }
 
 fn results_behind_words(message: &Json) -> bool {

@@ -143,7 +143,8 @@ fn map_call(part: &Part) -> Mapped {
     let PartBody::Call { arguments, .. } = &part.body else {
         return Mapped::Kept;
     };
-    if json::object(&Json(arguments.clone())).is_some() {
+    let shallow = json::depth(arguments) <= json::MAX_DEPTH;
+    if shallow && json::object(&Json(arguments.clone())).is_some() {
         return Mapped::Kept;
     }
     let mut mapped = part.clone();

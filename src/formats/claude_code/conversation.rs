@@ -137,9 +137,7 @@ impl Conversation {
         }
         let gone = self.is_straggler(&ties, &messages, place);
         let place = self.stand(line, &ties, place, gone);
-        if let Some(model) = self.begins_call(line, &ties, &messages) {
-            self.push(Step::Called { model, at: line.at });
-        }
+        self.begin_call(line, &ties, &messages);
         let numbers = self.append(line.at, messages, ties.head.map(|head| head.message));
         if gone {
             self.push(Step::Rewound {
@@ -219,18 +217,13 @@ impl Conversation {
         }
     }
 
-    /// The model's name when this line is the first of an answer.
-    fn begins_call(
-        &mut self,
-        line: &Line,
-        ties: &Ties,
-        messages: &[Message],
-    ) -> Option<Option<String>> {
+    /// Tells the call whose answer this line is the first of.
+    fn begin_call(&mut self, line: &Line, ties: &Ties, messages: &[Message]) {
         let Reply {
             id, model, usage, ..
         } = &line.reply;
         if messages.first().is_none_or(|m| m.author != Author::Model) {
-            return None;
+            return;
         }
         if ties.head.is_none() {
             self.open = Some(OpenCall {
@@ -238,14 +231,14 @@ impl Conversation {
                 usage: *usage,
                 at: line.at,
             });
-            return Some(model.clone());
+            let (model, at) = (model.clone(), line.at);
+            return self.push(Step::Called { model, at });
         }
         // Each block repeats the usage so far; the newest says most.
         if let Some(open) = self.open.as_mut().filter(|open| open.id == *id) {
             open.usage = usage.or(open.usage);
             open.at = line.at.or(open.at);
         }
-        None
     }
 
     fn append(

@@ -6,6 +6,7 @@ use crate::log::{Fields, Json, Micros};
 
 /// A line: its fields in order, and those the reader decides by.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "the marks a line has")]
 pub(super) struct Line {
     file: String,
     /// Its number in the file, from 1.

@@ -24,15 +24,12 @@ mod session;
 use std::io::{self, BufRead};
 
 use self::session::Sessions;
-use super::{Transcript, json};
+use super::input::{NOT_UTF_8, escape};
+use super::{Transcript, UNFINISHED, json};
 use crate::log::{Fields, Json, Message};
 
 /// The format's name.
 pub const FORMAT: &str = "claude-code";
-
-/// What a note calls a last line that is no JSON and has no end: its writer may still be at work,
-/// and the line may read otherwise when the file has grown.
-pub const UNFINISHED: &str = "not JSON; the file ends within this line";
 
 /// Reads a session file called `name`, whose lines may have up to `limit` bytes
 /// ([`RECORD_LIMIT`](super::input::RECORD_LIMIT) where the caller has no other wish).
@@ -49,26 +46,36 @@ pub fn read(mut input: impl BufRead, name: &str, limit: usize) -> io::Result<Vec
     let mut bytes = Vec::new();
     let mut number = 0_u64;
     loop {
-        let size = next_line(&mut input, limit, &mut bytes)?;
-        if size == 0 {
+        let line = next_line(&mut input, limit, &mut bytes)?;
+        if line.size == 0 {
             return Ok(sessions.finish());
         }
         number = number.saturating_add(1);
-        if size > bytes.len() {
+        if line.size == bytes.len() {
+            read_bytes(&mut sessions, number, &bytes);
+        } else if line.ended {
             let what = format!(
-                "a line of {size} bytes exceeds the limit of {limit} bytes a record and was \
-                 skipped; raise the limit to read it"
+                "a line of {} bytes exceeds the limit of {limit} bytes a record and was \
+                 skipped; raise the limit to read it",
+                line.size
             );
             sessions.damage(number, &what, None);
         } else {
-            read_bytes(&mut sessions, number, &bytes);
+            sessions.damage(number, UNFINISHED, None);
         }
     }
 }
 
-/// Reads a line up to `limit` bytes (its end not counted) and passes the rest of a longer one;
-/// returns its size, 0 at the end of the file.
-fn next_line(input: &mut impl BufRead, limit: usize, line: &mut Vec<u8>) -> io::Result<usize> {
+/// How much of a line there was.
+struct Extent {
+    /// Its bytes, end included; 0 at the end of the file.
+    size: usize,
+    /// Whether it has an end.
+    ended: bool,
+}
+
+/// Reads a line up to `limit` bytes (its end not counted) and passes the rest of a longer one.
+fn next_line(input: &mut impl BufRead, limit: usize, line: &mut Vec<u8>) -> io::Result<Extent> {
     line.clear();
     let mut size = 0_usize;
     loop {
@@ -82,62 +89,51 @@ fn next_line(input: &mut impl BufRead, limit: usize, line: &mut Vec<u8>) -> io::
         size = size.saturating_add(take);
         input.consume(take);
         if take == 0 || end.is_some() {
-            return Ok(size);
+            let ended = end.is_some();
+            return Ok(Extent { size, ended });
         }
     }
 }
 
+/// Reads one line. Without an end it may still grow: then it holds only values that have an end.
 fn read_bytes(sessions: &mut Sessions, number: u64, bytes: &[u8]) {
+    let whole = bytes.ends_with(b"\n");
+    let named = |what| if whole { what } else { UNFINISHED };
     let Ok(text) = std::str::from_utf8(bytes) else {
-        let text = escape(bytes);
-        return sessions.damage(
-            number,
-            "not UTF-8; bad bytes are written \\xNN",
-            Some(&text),
-        );
+        return sessions.damage(number, named(NOT_UTF_8), Some(&escape(bytes)));
     };
     let mark = if number == 1 { "\u{feff}" } else { "" };
     let text = text.strip_prefix(mark).unwrap_or(text).trim();
     let depth = json::depth(text);
     if depth > json::MAX_DEPTH {
         let what = format!("nested {depth} deep; the limit is {}", json::MAX_DEPTH);
-        return sessions.damage(number, &what, Some(text));
+        return sessions.damage(number, named(&what), Some(text));
     }
-    let (values, rest) = split(text);
-    if values.len() > 1 {
-        sessions.damage(
-            number,
-            "several JSON values on one line; each is read",
-            None,
-        );
-    }
-    for value in values {
+    let (values, rest) = split(text, whole);
+    for (n, value) in values.into_iter().enumerate() {
+        if n == 1 {
+            let what = "several JSON values on one line; each is read";
+            sessions.damage(number, what, None);
+        }
         sessions.value(number, value);
     }
     if !rest.is_empty() {
-        let is_whole = bytes.ends_with(b"\n");
-        let what = if is_whole { "not JSON" } else { UNFINISHED };
-        sessions.damage(number, what, Some(rest));
+        sessions.damage(number, named("not JSON"), Some(rest));
     }
 }
 
-/// The text with every byte that is no part of it written `\xNN`.
-fn escape(bytes: &[u8]) -> String {
-    let mut out = String::new();
-    for chunk in bytes.trim_ascii_end().utf8_chunks() {
-        out.push_str(chunk.valid());
-        out.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
-    }
-    out
-}
-
-/// The JSON values a line begins with, and what follows them.
-fn split(text: &str) -> (Vec<Json>, &str) {
+/// The JSON values a line begins with, and what follows them. In a line that may still grow, a
+/// number or a word at its end is no value yet.
+fn split(text: &str, whole: bool) -> (Vec<Json>, &str) {
     let reader = serde_json::Deserializer::from_str(text);
     let mut values = reader.into_iter::<&serde_json::value::RawValue>();
     let mut out = Vec::new();
     let mut end = 0;
     while let Some(Ok(value)) = values.next() {
+        let has_end = value.get().ends_with(['}', ']', '"']);
+        if !(whole || has_end) && values.byte_offset() == text.len() {
+            break;
+        }
         out.push(Json(value.get().to_owned()));
         end = values.byte_offset();
     }

@@ -7,7 +7,7 @@ use super::repair;
 use crate::formats::json::{self, Writer};
 use crate::formats::media;
 use crate::formats::render::{Mapped, adapt, map_block, map_result};
-use crate::formats::wire::{Origin, Repairs, Wire};
+use crate::formats::wire::{Origin, Repairs, Slot, Wire};
 use crate::log::{BlockBody, Json, Part, PartBody, Role, Seq};
 
 /// Writes the `messages` of a body; gives for each the entry that introduced it.
@@ -48,7 +48,7 @@ fn split_results(mut wire: Wire<'_>) -> Vec<Wire<'_>> {
     }
     let (results, others): (Vec<_>, Vec<_>) = std::mem::take(&mut wire.slots)
         .into_iter()
-        .partition(|s| s.is_client_result());
+        .partition(Slot::is_client_result);
     let mut wires: Vec<Wire<'_>> = results
         .into_iter()
         .map(|slot| wire.beside(Role::Tool, vec![slot]))

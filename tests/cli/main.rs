@@ -1,0 +1,9 @@
+//! The command line, run as people and programs run it: the real binary in a directory of its own.
+
+mod failures;
+mod human;
+mod importing;
+mod live;
+mod questions;
+mod shapes;
+mod support;
