@@ -148,6 +148,7 @@ struct Again {
     message: MessageId,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
 fn name<S: serde::Serializer>(id: &MessageId, s: S) -> Result<S::Ok, S::Error> {
     s.collect_str(id)
 }

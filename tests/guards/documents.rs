@@ -161,7 +161,7 @@ fn links_between_the_documents_lead_somewhere() {
     let pages = ["README.md", "CHANGELOG.md"].map(str::to_owned);
     let docs = super::under("docs")
         .into_iter()
-        .filter(|p| p.ends_with(".md"));
+        .filter(|p| super::has_extension(p, "md"));
     for path in pages.into_iter().chain(docs) {
         let page = read(&path);
         for target in page.split("](").skip(1).filter_map(|t| t.split(')').next()) {

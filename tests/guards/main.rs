@@ -45,8 +45,12 @@ fn walk(directory: &Path, found: &mut Vec<String>) {
 
 fn sources(directory: &str) -> Vec<String> {
     let mut found = under(directory);
-    found.retain(|path| path.ends_with(".rs"));
+    found.retain(|path| has_extension(path, "rs"));
     found
+}
+
+fn has_extension(path: &str, extension: &str) -> bool {
+    Path::new(path).extension().is_some_and(|e| e == extension)
 }
 
 /// A source without its comments and without the tests at its end.

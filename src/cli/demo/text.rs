@@ -216,7 +216,7 @@ fn who(author: Author) -> &'static str {
 fn story(lost: &Lost, mattered: &Mattered, look: Look) -> Vec<String> {
     let (it, gone) = (mattered.iteration, lost.what.message);
     let mut out = section(&format!("Where it mattered: call {it}"), look);
-    out.extend(mattered.question.iter().map(|q| quote(q, look)).flatten());
+    out.extend(mattered.question.iter().flat_map(|q| quote(q, look)));
     out.extend(quote(&mattered.answer, look));
     out.push(format!("  but {gone} had said:"));
     out.extend(wrapped(&mattered.known, look));
@@ -257,9 +257,12 @@ fn wrapped(text: &str, look: Look) -> Vec<String> {
 /// A command as a shell takes it.
 fn shell(argv: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+%".contains(c);
-    let word = |w: &String| match !w.is_empty() && w.chars().all(plain) {
-        true => w.clone(),
-        false => format!("'{}'", w.replace('\'', "'\\''")),
+    let word = |w: &String| {
+        if !w.is_empty() && w.chars().all(plain) {
+            w.clone()
+        } else {
+            format!("'{}'", w.replace('\'', "'\\''"))
+        }
     };
     argv.iter().map(word).collect::<Vec<_>>().join(" ")
 }
