@@ -2,6 +2,12 @@
 //!
 //! `cargo bench --bench core`; read the figures as ratios, disks and machines differ.
 
+#![allow(
+    missing_docs,
+    reason = "criterion's macros make functions without them"
+)]
+
+use std::fmt::Write as _;
 use std::fs::File;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -21,13 +27,13 @@ fn words(n: u64) -> String {
         x ^= x << 13;
         x ^= x >> 7;
         x ^= x << 17;
-        text.push_str(&format!("{:x} ", x));
+        write!(text, "{x:x} ").expect("a string takes text");
     }
     text
 }
 
 fn store_in(dir: &tempfile::TempDir, level: Level) -> Store {
-    let backend = SledStore::open(&dir.path().join("store")).expect("a fresh store opens");
+    let backend = SledStore::open(dir.path().join("store")).expect("a fresh store opens");
     Store::on(Arc::new(backend)).with_level(level)
 }
 
@@ -94,7 +100,7 @@ fn long_log(store: &Store, messages: u64) -> Conversation {
 
 /// One round of a tool loop: a call of the model with its visit, a tool call, its result.
 fn turn(chat: &Conversation, n: u64) {
-    if n % 10 == 0 {
+    if n.is_multiple_of(10) {
         chat.append(Message::person(words(n))).expect("an append");
     }
     chat.call().expect("a call");

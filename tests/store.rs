@@ -1,5 +1,11 @@
 //! What every store must do: each test runs on the store in memory and on the one in a directory.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::items_after_statements,
+    reason = "tests make small numbers into bytes, and say what a thing is where it is used"
+)]
+
 mod store_support;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,12 @@
 //! Damage: whatever happens to the bytes of a store, nothing panics and nothing is lost without a
 //! word.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::items_after_statements,
+    reason = "tests make small numbers into bytes, and say what a thing is where it is used"
+)]
+
 mod store_support;
 
 use std::collections::{BTreeMap, BTreeSet};

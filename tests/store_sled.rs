@@ -1,6 +1,12 @@
 //! The faults of sled and of machines that a store in a directory must stand: each test fails
 //! without the remedy it names.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::items_after_statements,
+    reason = "tests make small numbers into bytes, and say what a thing is where it is used"
+)]
+
 mod store_support;
 
 use std::collections::BTreeMap;
@@ -218,7 +224,7 @@ fn a_directory_that_is_not_ours_is_left_untouched() {
         }),
         ("a bare sled directory", |p| drop(sled::open(p).unwrap())),
         ("a directory with sled in it", |p| {
-            drop(sled::open(p.join("sled")).unwrap())
+            drop(sled::open(p.join("sled")).unwrap());
         }),
         ("a marker of something else", |p| {
             fs::create_dir(p).unwrap();
@@ -237,7 +243,7 @@ fn a_directory_that_is_not_ours_is_left_untouched() {
             fs::write(p.join("CTXLOG"), "ctxlog store\nformat 0\n").unwrap();
         }),
         ("a marker that is a directory", |p| {
-            fs::create_dir_all(p.join("CTXLOG")).unwrap()
+            fs::create_dir_all(p.join("CTXLOG")).unwrap();
         }),
     ];
     for (what, setup) in setups {
