@@ -32,11 +32,11 @@
 //!
 //! * [`audit`]: questions about a log (`why`, `verify`, `status`)
 //! * [`engine`]: conversations; where log, window and store meet
-//! * [`formats`]: transcripts in, request bodies out; pure
+//! * [`formats`]: transcripts in, request bodies out; pure, over [`log`] alone
+//! * [`store`]: the only layer that touches a disk; over [`log`] alone
 //! * [`strategy`]: proposals of what should leave; pure
 //! * [`window`]: groups, guard, fold, lives, digest; pure
 //! * [`log`]: entries, encoding, hash chain; pure
-//! * [`store`]: the only layer that touches a disk
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs, rustdoc::broken_intra_doc_links)]
@@ -69,3 +69,8 @@ pub use engine::{Conversation, Error, Store};
 pub use formats::Profile;
 pub use log::{Iteration, Message, MessageId, Part, Seq};
 pub use strategy::{HeadTail, SlidingWindow, Strategy, TokenBudget};
+
+/// The README's example, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -85,6 +85,7 @@ struct Visit {
 struct Refused {
     reason: GroupReason,
     sentence: &'static str,
+    #[serde(serialize_with = "names")]
     messages: Vec<MessageId>,
 }
 
@@ -102,6 +103,7 @@ struct Lost {
 /// A message in a few words.
 #[derive(Serialize)]
 struct Line {
+    #[serde(serialize_with = "name")]
     message: MessageId,
     author: Author,
     tokens: u64,
@@ -135,7 +137,24 @@ struct Mattered {
     known: String,
     detail: &'static str,
     /// The first later call that saw the detail again, and in which message.
-    seen_again: Option<(Iteration, MessageId)>,
+    seen_again: Option<Again>,
+}
+
+/// A call and the message that it saw something in.
+#[derive(Serialize)]
+struct Again {
+    iteration: Iteration,
+    #[serde(serialize_with = "name")]
+    message: MessageId,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn name<S: serde::Serializer>(id: &MessageId, s: S) -> Result<S::Ok, S::Error> {
+    s.collect_str(id)
+}
+
+fn names<S: serde::Serializer>(ids: &[MessageId], s: S) -> Result<S::Ok, S::Error> {
+    s.collect_seq(ids.iter().map(ToString::to_string))
 }
 
 fn sample() -> Transcript {
@@ -239,7 +258,8 @@ impl Teller<'_> {
                 _ => {}
             }
             if seen_again.is_none() && words.contains(DETAIL) {
-                seen_again = Some((iteration, id));
+                let message = id;
+                seen_again = Some(Again { iteration, message });
             }
         }
         let Some((answer, iteration)) = answer else {

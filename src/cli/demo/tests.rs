@@ -72,7 +72,7 @@ fn the_wrong_answer_was_given_without_the_detail_in_its_window() {
     assert!(!holds(left));
     assert!(left < mattered.iteration);
     assert!(!holds(mattered.iteration));
-    let (again, _) = mattered.seen_again.unwrap();
+    let again = mattered.seen_again.unwrap().iteration;
     assert!(mattered.iteration < again && holds(again));
     assert!(mattered.known.contains("gift card"), "{}", mattered.known);
     assert!(mattered.known.contains("final sale"), "{}", mattered.known);

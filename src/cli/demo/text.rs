@@ -3,7 +3,7 @@
 use ctxlog::audit::{StayEnd, Why};
 use ctxlog::log::{Author, MessageId};
 
-use super::{Change, Line, Lost, Mattered, Tale, Visit};
+use super::{Again, Change, Line, Lost, Mattered, Tale, Visit};
 use crate::cli::human::{Look, escape, number, table, things};
 
 /// Columns that a message's id, author and size take in front of its words.
@@ -222,8 +222,8 @@ fn story(lost: &Lost, mattered: &Mattered, look: Look) -> Vec<String> {
     out.extend(wrapped(&mattered.known, look));
     let since = lost.visit.iteration;
     out.push(match &mattered.seen_again {
-        Some((again, message)) => format!(
-            "  No call from {since} on saw \"{}\" again before {again} ({message}).",
+        Some(Again { iteration, message }) => format!(
+            "  No call from {since} on saw \"{}\" again before {iteration} ({message}).",
             mattered.detail
         ),
         None => format!("  No call from {since} on saw \"{}\".", mattered.detail),
