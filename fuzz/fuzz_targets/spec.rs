@@ -7,6 +7,9 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|text: &str| {
     if let Ok(strategy) = parse(text) {
         let spec = strategy.spec();
-        assert_eq!(parse(&spec).expect("a resolved spec reads back").spec(), spec);
+        assert_eq!(
+            parse(&spec).expect("a resolved spec reads back").spec(),
+            spec
+        );
     }
 });

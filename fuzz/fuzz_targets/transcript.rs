@@ -3,7 +3,9 @@
 
 use ctxlog::audit::verify;
 use ctxlog::engine::Store;
-use ctxlog::formats::{Transcript, anthropic, claude_code, input::pieces, openai_chat};
+use ctxlog::formats::{
+    Transcript, anthropic, claude_code, input::Piece, input::pieces, openai_chat,
+};
 use libfuzzer_sys::fuzz_target;
 
 const LIMIT: usize = 1 << 16;
@@ -21,8 +23,12 @@ fn import(transcripts: Vec<Transcript>) {
     }
 }
 
+fn whole(data: &[u8]) -> impl Iterator<Item = Piece> {
+    pieces(data, "fuzz", LIMIT).map(|piece| piece.expect("memory reads"))
+}
+
 fuzz_target!(|data: &[u8]| {
-    import(openai_chat::read(pieces(data, "fuzz", LIMIT)));
-    import(anthropic::read(pieces(data, "fuzz", LIMIT)));
+    import(openai_chat::read(whole(data)));
+    import(anthropic::read(whole(data)));
     import(claude_code::read(data, "fuzz", LIMIT).expect("memory reads"));
 });
