@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::engine::{Content, Conversation, Error};
 use crate::log::{Author, Count, Hash, MessageId, Role, Seq};
-use crate::window::{Item, Measure, MessageState, Projection, Tokens};
+use crate::window::{Fold, Item, Measure, MessageState, Projection, Tokens};
 
 use super::export::neutral_json;
 use super::select::Place;
@@ -123,11 +123,12 @@ pub fn window(chat: &Conversation, place: Place) -> Result<ShownWindow, Error> {
 
 /// The fold of a log up to an entry.
 fn fold(chat: &Conversation, n: Seq) -> Result<Projection, Error> {
-    let mut p = Projection::default();
+    let mut fold = Fold::default();
     chat.store().entries(chat.id(), Seq(0), n, &mut |sealed| {
-        p.apply(&sealed.entry);
+        fold.apply(&sealed.entry);
         ControlFlow::Continue(())
     })?;
+    let p = fold.finish();
     match p.unsupported() {
         Some(seq) => Err(Error::UnsupportedEntry { seq }),
         None => Ok(p),

@@ -153,8 +153,8 @@ impl Conversation {
 
     /// Counts the tokens of messages that were logged before any strategy looked at tokens.
     pub(super) fn supply_counts(&self, state: &mut State) -> Result<(), Error> {
-        let counting = crate::tokens::count("").is_some();
-        if !counting || !state.chain.iter().any(|s| counts(s.as_ref())) {
+        // Asked last: the first count of a process reads the tokenizer's tables.
+        if !state.chain.iter().any(|s| counts(s.as_ref())) || crate::tokens::count("").is_none() {
             return Ok(());
         }
         let uncounted: Vec<_> = state.projection.uncounted().collect();

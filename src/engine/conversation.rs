@@ -11,7 +11,7 @@ use crate::log::{
 };
 use crate::store::{Backend, Level, Listed, Name, StoreError};
 use crate::strategy::{self, Strategy};
-use crate::window::{Projection, Window};
+use crate::window::{Fold, Projection, Window};
 
 use super::environment::{Environment, System};
 use super::error::{Error, Refusal};
@@ -347,9 +347,9 @@ impl State {
             None => Secret([0; 32]),
         };
         let mut state = Self::empty(secret);
-        let mut newest = None;
+        let (mut fold, mut newest) = (Fold::default(), None);
         store.entries(id, Seq(0), head.seq, &mut |sealed| {
-            state.projection.apply(&sealed.entry);
+            fold.apply(&sealed.entry);
             newest = Some(sealed.head());
             ControlFlow::Continue(())
         })?;
@@ -360,6 +360,7 @@ impl State {
                 reason: format!("the log ends before its head record, {}", head.seq),
             });
         }
+        state.projection = fold.finish();
         state.head = Some(head);
         state.resolve_chain();
         Ok(state)

@@ -17,16 +17,39 @@ use super::state::{
 };
 use super::view::edges;
 
+/// A fold of many entries at once: windows between the first and the last are not hashed.
+#[derive(Clone, Debug, Default)]
+pub struct Fold(Projection);
+
+impl Fold {
+    /// Applies the next entry.
+    pub fn apply(&mut self, entry: &Entry) {
+        self.0.step(entry);
+    }
+
+    /// What the entries said.
+    #[must_use]
+    pub fn finish(mut self) -> Projection {
+        self.0.settle();
+        self.0
+    }
+}
+
 impl Projection {
     /// Folds a whole log.
     pub fn fold<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Self {
-        let mut state = Self::default();
-        entries.into_iter().for_each(|e| state.apply(e));
-        state
+        let mut fold = Fold::default();
+        entries.into_iter().for_each(|e| fold.apply(e));
+        fold.finish()
     }
 
     /// Applies the next entry.
     pub fn apply(&mut self, entry: &Entry) {
+        self.step(entry);
+        self.settle();
+    }
+
+    fn step(&mut self, entry: &Entry) {
         let fact = Fact {
             seq: entry.seq,
             iteration: entry.iteration,
@@ -283,6 +306,7 @@ impl Projection {
             left: None,
         });
         message.absent = None;
+        self.stretches.enter(index);
         self.insert_item(index);
     }
 
@@ -305,7 +329,7 @@ impl Projection {
                 at = at.saturating_add(1);
                 stays
             });
-            self.rehash_from(first);
+            self.changed_from(first);
         }
         for index in gone {
             self.end_stay(index, end.clone());
@@ -320,6 +344,7 @@ impl Projection {
             return;
         };
         life.left = Some(end.clone());
+        self.stretches.leave(index, end.by.seq);
         let evicted = u64::from(end.stand_in.is_none());
         message.absent = Some(end);
         message.pinned = false;
@@ -611,7 +636,7 @@ impl Projection {
             item.form = given;
             item.content = content;
         }
-        self.rehash_from(at);
+        self.changed_from(at);
     }
 }
 

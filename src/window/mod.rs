@@ -7,8 +7,10 @@ mod group;
 mod guard;
 mod measure;
 mod state;
+mod stretch;
 mod view;
 
+pub use apply::Fold;
 pub use bind::{BindError, Binding};
 pub use group::Groups;
 pub use guard::{Cut, Decision, Fate, GroupView, decide};

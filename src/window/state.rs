@@ -8,6 +8,7 @@ use crate::log::{
 };
 
 use super::group::Groups;
+use super::stretch::Stretches;
 use super::view::Item;
 
 /// An entry's place in time: its number, its iteration and its wall time.
@@ -282,6 +283,7 @@ pub struct Projection {
     pub(super) head: Option<Fact>,
     /// Every message, ascending by id.
     pub(super) messages: Vec<MessageState>,
+    pub(super) stretches: Stretches,
     pub(super) groups: Groups,
     /// The window, in window order, and the digest after each item.
     pub(super) items: Vec<Item>,

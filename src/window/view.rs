@@ -95,12 +95,11 @@ impl Projection {
             return self.window();
         }
         let logged = self.messages.partition_point(|m| m.id.seq() <= n);
+        let logged = self.messages.get(..logged).unwrap_or_default();
         let mut items: Vec<Item> = self
-            .messages
-            .iter()
-            .take(logged)
-            .enumerate()
-            .filter(|(_, m)| m.lives.iter().any(|l| l.contains(n)))
+            .stretches
+            .after(logged, n)
+            .filter(|(_, m)| m.visible_at(n))
             .filter_map(|(index, m)| item_of(index, m, n))
             .collect();
         items.sort_unstable_by_key(|i| (i.place, i.id));
@@ -145,13 +144,19 @@ impl Projection {
             .items
             .partition_point(|i| (i.place, i.id) < (item.place, item.id));
         self.items.insert(at, item);
-        self.rehash_from(at);
+        self.changed_from(at);
     }
 
-    pub(super) fn rehash_from(&mut self, at: usize) {
+    /// Items from here on are not those that were hashed.
+    pub(super) fn changed_from(&mut self, at: usize) {
         self.digests.truncate(at);
-        let mut digest = self.digests.last().copied().unwrap_or(Hash::ZERO);
-        for item in self.items.iter().skip(at) {
+    }
+
+    /// Computes the digests that are missing. Apart from the step, so that folding a log does not
+    /// hash every window on the way.
+    pub(super) fn settle(&mut self) {
+        let mut digest = self.digest();
+        for item in self.items.iter().skip(self.digests.len()) {
             digest = digest_step(digest, item);
             self.digests.push(digest);
         }
