@@ -15,14 +15,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ctxlog::log::{Hash, Head, Seq};
 use ctxlog::store::{
-    BLOB_BYTES_MAX, ENTRY_BYTES_MAX, Level, MemoryStore, NAME_BYTES_MAX, Record, SledStore, Store,
-    StoreError,
+    BLOB_BYTES_MAX, Backend, ENTRY_BYTES_MAX, Level, MemoryStore, NAME_BYTES_MAX, Record,
+    SledStore, StoreError,
 };
 use proptest::prelude::*;
 use store_support::*;
 
 /// Runs a test on each store, given also a way to close and open it again.
-fn each(test: impl Fn(&dyn Store)) {
+fn each(test: impl Fn(&dyn Backend)) {
     test(&MemoryStore::new());
     let dir = tempfile::tempdir().unwrap();
     test(&SledStore::open(dir.path()).unwrap());
@@ -205,7 +205,7 @@ fn a_range_of_entries_is_shown_in_order_and_stops_when_told() {
 }
 
 /// Logs whose keys lie just before and just behind.
-fn conversation_neighbours(store: &dyn Store) {
+fn conversation_neighbours(store: &dyn Backend) {
     conversation(store, 0, 2);
     conversation(store, 2, 2);
 }
@@ -445,7 +445,7 @@ fn many_threads_on_one_log_lose_and_double_nothing() {
 
 /// Appends one entry at whatever the head is; says at which seq.
 fn append_racing(
-    store: &dyn Store,
+    store: &dyn Backend,
     conversation: ctxlog::log::ConversationId,
     mark: u8,
     lost_races: &AtomicU64,
@@ -519,7 +519,7 @@ fn of_two_births_of_one_name_at_once_one_wins() {
 
 #[test]
 fn a_store_is_shared_behind_its_trait() {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let store: Arc<dyn Backend> = Arc::new(MemoryStore::new());
     let other = Arc::clone(&store);
     std::thread::spawn(move || conversation(other.as_ref(), 1, 2))
         .join()

@@ -14,7 +14,7 @@ use std::fs;
 use std::path::Path;
 
 use ctxlog::log::{ConversationId, Seq};
-use ctxlog::store::{Level, SledStore, Store, StoreError};
+use ctxlog::store::{Backend, Level, SledStore, StoreError};
 use store_support::directory::*;
 use store_support::*;
 

@@ -18,7 +18,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ctxlog::log::{ConversationId, Head, Seq};
-use ctxlog::store::{Level, Record, SledStore, Store, StoreError};
+use ctxlog::store::{Backend, Level, Record, SledStore, StoreError};
 use store_support::directory::*;
 use store_support::*;
 

@@ -582,7 +582,7 @@ pub(super) fn skeleton(
     message: &Message,
     binding: &Binding,
 ) -> crate::log::Skeleton {
-    let mut skeleton = payload::skeleton(message, binding);
+    let mut skeleton = crate::log::skeleton::skeleton(message, binding);
     if work.counts {
         skeleton.tokens = crate::tokens::count(&message.words());
     }

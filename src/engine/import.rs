@@ -148,8 +148,8 @@ fn storable(transcript: &Transcript) -> Result<(), Error> {
     let larger = |(a, b): (usize, usize)| a.max(b);
     for step in &transcript.steps {
         let largest = match step {
-            Step::Message { message, .. } => larger(payload::extent(message)),
-            Step::Compacted { summary, .. } => larger(payload::extent(summary)),
+            Step::Message { message, .. } => larger(crate::log::skeleton::extent(message)),
+            Step::Compacted { summary, .. } => larger(crate::log::skeleton::extent(summary)),
             Step::Configured { settings: rest, .. } | Step::Returned { rest, .. } => {
                 let sizes = rest
                     .iter()

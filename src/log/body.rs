@@ -5,65 +5,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::codes::codes;
 use super::{
     Author, ConversationId, GroupReason, Hash, LeftReason, MessageId, Role, Seq, VisitOutcome,
 };
-
-macro_rules! codes {
-    ($(#[$doc:meta])* $set:ident { $($(#[$vdoc:meta])* $variant:ident = $code:literal, $name:literal;)+ }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        pub enum $set { $($(#[$vdoc])* $variant,)+ }
-
-        impl $set {
-            /// Every member.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
-
-            /// The stored code; never reused.
-            #[must_use]
-            pub const fn code(self) -> u8 {
-                match self { $(Self::$variant => $code,)+ }
-            }
-
-            /// The member with this code.
-            #[must_use]
-            pub const fn from_code(code: u8) -> Option<Self> {
-                match code { $($code => Some(Self::$variant),)+ _ => None }
-            }
-
-            /// The name people and tools see.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)+ }
-            }
-        }
-
-        impl std::fmt::Display for $set {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.pad(self.name())
-            }
-        }
-
-        impl Serialize for $set {
-            fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-                if s.is_human_readable() { s.serialize_str(self.name()) } else { s.serialize_u8(self.code()) }
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $set {
-            fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-                let wrong = |what: String| serde::de::Error::custom(format!("{what} is no {}", stringify!($set)));
-                if d.is_human_readable() {
-                    let name = String::deserialize(d)?;
-                    Self::ALL.iter().copied().find(|m| m.name() == name).ok_or_else(|| wrong(name))
-                } else {
-                    let code = u8::deserialize(d)?;
-                    Self::from_code(code).ok_or_else(|| wrong(code.to_string()))
-                }
-            }
-        }
-    };
-}
 
 codes! {
     /// What an entry records. Codes of kinds that are not built yet are reserved here.
@@ -290,46 +235,6 @@ impl<'de> Deserialize<'de> for Role {
             5 => Self::Tool,
             255 => Self::Other("other".to_owned()),
             code => return Err(serde::de::Error::custom(format!("{code} is no role"))),
-        })
-    }
-}
-
-impl Serialize for Author {
-    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        if s.is_human_readable() {
-            return s.serialize_str(self.name());
-        }
-        let code: u8 = match self {
-            Self::Person => 1,
-            Self::Model => 2,
-            Self::Tool => 3,
-            Self::Application => 4,
-            Self::Engine => 5,
-            Self::Strategy => 6,
-        };
-        s.serialize_u8(code)
-    }
-}
-
-impl<'de> Deserialize<'de> for Author {
-    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let wrong = |what: String| serde::de::Error::custom(format!("{what} is no author"));
-        if d.is_human_readable() {
-            let name = String::deserialize(d)?;
-            return Self::ALL
-                .iter()
-                .copied()
-                .find(|a| a.name() == name)
-                .ok_or_else(|| wrong(name));
-        }
-        Ok(match u8::deserialize(d)? {
-            1 => Self::Person,
-            2 => Self::Model,
-            3 => Self::Tool,
-            4 => Self::Application,
-            5 => Self::Engine,
-            6 => Self::Strategy,
-            code => return Err(wrong(code.to_string())),
         })
     }
 }

@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::codes::codes;
+
 /// Who a message speaks as, on the wire.
 #[derive(Clone, PartialEq, Eq, Debug, Hash)]
 pub enum Role {
@@ -56,45 +58,21 @@ impl Role {
     }
 }
 
-/// Who wrote a message. Set by the door it came through; nothing looks at text to find it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Author {
-    /// A human.
-    Person,
-    /// A model.
-    Model,
-    /// A tool.
-    Tool,
-    /// The application: system prompts, injected text, compaction summaries of a source.
-    Application,
-    /// ctxlog itself: synthetic results, notices.
-    Engine,
-    /// A strategy: claims.
-    Strategy,
-}
-
-impl Author {
-    /// Every member.
-    pub const ALL: &'static [Self] = &[
-        Self::Person,
-        Self::Model,
-        Self::Tool,
-        Self::Application,
-        Self::Engine,
-        Self::Strategy,
-    ];
-
-    /// The name people and tools see.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Person => "person",
-            Self::Model => "model",
-            Self::Tool => "tool",
-            Self::Application => "application",
-            Self::Engine => "engine",
-            Self::Strategy => "strategy",
-        }
+codes! {
+    /// Who wrote a message. Set by the door it came through; nothing looks at text to find it.
+    Author {
+        /// A human.
+        Person = 1, "person";
+        /// A model.
+        Model = 2, "model";
+        /// A tool.
+        Tool = 3, "tool";
+        /// The application: system prompts, injected text, compaction summaries of a source.
+        Application = 4, "application";
+        /// ctxlog itself: synthetic results, notices.
+        Engine = 5, "engine";
+        /// A strategy: claims.
+        Strategy = 6, "strategy";
     }
 }
 

@@ -1,11 +1,13 @@
 //! Entries, their encoding and their hash chain. Pure: no clock, randomness or I/O.
 
 pub mod body;
+mod codes;
 pub mod entry;
 mod ids;
 mod message;
 pub mod payload;
 mod sets;
+pub mod skeleton;
 
 pub use body::{
     Appended, Body, Called, Change, Commitment, Configured, Count, Door, EditAction, Edited,

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::limits::{self, BLOB_BYTES_MAX, DERIVED_BYTES_MAX, NAME_BYTES_MAX};
-use super::{Batch, Level, Listed, Name, Payload, Store, StoreError};
+use super::{Backend, Batch, Level, Listed, Name, Payload, StoreError};
 use crate::log::{ConversationId, Hash, Head, Seq};
 
 /// A store in memory, gone with its last clone. It accepts and refuses exactly what
@@ -62,7 +62,7 @@ impl State {
     }
 }
 
-impl Store for MemoryStore {
+impl Backend for MemoryStore {
     fn append(&self, batch: Batch, _level: Level) -> Result<(), StoreError> {
         let (_, newest) = limits::validate(&batch)?;
         let Batch {

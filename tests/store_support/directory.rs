@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ctxlog::log::{Hash, Seq};
-use ctxlog::store::{Level, SledStore, Store, StoreError};
+use ctxlog::store::{Backend, Level, SledStore, StoreError};
 
 use super::*;
 

@@ -6,7 +6,7 @@ pub mod directory;
 use std::ops::ControlFlow;
 
 use ctxlog::log::{ConversationId, Hash, Head, Seq};
-use ctxlog::store::{Batch, Level, Name, Payload, Record, Store, StoreError};
+use ctxlog::store::{Backend, Batch, Level, Name, Payload, Record, StoreError};
 
 pub fn id(number: u16) -> ConversationId {
     let mut bytes = [7; 16];
@@ -85,7 +85,7 @@ pub fn next(conversation: ConversationId, expected: Head, records: Vec<Record>) 
 }
 
 /// A conversation named `c<number>` in the namespace `t`, with `entries` small records.
-pub fn conversation(store: &dyn Store, number: u16, entries: u64) -> ConversationId {
+pub fn conversation(store: &dyn Backend, number: u16, entries: u64) -> ConversationId {
     let records = (0..entries).map(|seq| record(seq, &[50])).collect();
     let name = name(&["t"], &format!("c{number}"));
     store
@@ -96,7 +96,7 @@ pub fn conversation(store: &dyn Store, number: u16, entries: u64) -> Conversatio
 
 /// The entries that a store shows.
 pub fn read(
-    store: &dyn Store,
+    store: &dyn Backend,
     conversation: ConversationId,
     from: u64,
     to: u64,

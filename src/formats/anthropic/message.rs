@@ -6,7 +6,7 @@ use crate::log::{
     Author, Block, BlockBody, Fields, Json, Media, Message, Part, PartBody, Role, Shape, Source,
 };
 
-/// The [`mark`] of a message that stood in a request's `system` field.
+/// The mark of a message that stood in a request's `system` field.
 pub const IN_SYSTEM_FIELD: &str = "system";
 
 /// Reads a message `{role, content, …}`; `None` when it is no object.

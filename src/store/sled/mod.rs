@@ -36,7 +36,7 @@ use self::frame::{Change, First, Frame, Place};
 use self::tally::Tally;
 use self::writer::{Claim, Request, Shared, Writer, place};
 use super::limits::{self, BLOB_BYTES_MAX, DERIVED_BYTES_MAX, NAME_BYTES_MAX};
-use super::{Batch, Level, Listed, Name, Payload, Store, StoreError};
+use super::{Backend, Batch, Level, Listed, Name, Payload, StoreError};
 use crate::log::{ConversationId, Hash, Head, Seq};
 
 /// How many requests may wait for the writer before callers wait to hand theirs over.
@@ -106,7 +106,7 @@ impl SledStore {
 
     /// Opens a damaged store to save what can be read. Works on a copy of sled's files, which
     /// needs as much space again and is removed with the last handle: the store itself stays as it
-    /// is. [`Store::check`] says what is wrong; every verb that writes is refused.
+    /// is. [`Backend::check`] says what is wrong; every verb that writes is refused.
     ///
     /// # Errors
     /// As [`Self::open_existing`], but [`StoreError::Damaged`] only where nothing can be read.
@@ -263,7 +263,7 @@ fn at(
     }
 }
 
-impl Store for SledStore {
+impl Backend for SledStore {
     fn append(&self, batch: Batch, level: Level) -> Result<(), StoreError> {
         let (first, newest) = limits::validate(&batch)?;
         let Batch {
