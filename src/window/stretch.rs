@@ -61,3 +61,49 @@ impl Stretches {
         held.flat_map(|((_, chunk), at)| (at.saturating_mul(LENGTH)..).zip(chunk))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::{LENGTH, Stretches};
+    use crate::log::Seq;
+
+    proptest! {
+        #[test]
+        fn what_was_in_the_window_is_found_and_long_gone_stretches_are_not(
+            moves in prop::collection::vec(0..4 * LENGTH, 0..200)
+        ) {
+            let mut stretches = Stretches::default();
+            let mut there = BTreeSet::new();
+            let mut past = vec![there.clone()];
+            for (index, by) in moves.iter().zip(1..) {
+                if there.remove(index) {
+                    stretches.leave(*index, Seq(by));
+                } else {
+                    there.insert(*index);
+                    stretches.enter(*index);
+                }
+                past.push(there.clone());
+            }
+            let all: Vec<usize> = (0..4 * LENGTH).collect();
+            for (n, there) in (0..).zip(&past) {
+                let found: BTreeSet<usize> = stretches.after(&all, Seq(n)).map(|(i, _)| i).collect();
+                prop_assert!(found.is_superset(there), "after {n}");
+                prop_assert!(stretches.after(&all, Seq(n)).all(|(i, item)| i == *item));
+            }
+        }
+    }
+
+    #[test]
+    fn a_stretch_whose_messages_all_left_is_passed_over_from_then_on() {
+        let mut stretches = Stretches::default();
+        (0..2 * LENGTH).for_each(|i| stretches.enter(i));
+        (0..LENGTH).for_each(|i| stretches.leave(i, Seq(7)));
+        let items = vec![(); 2 * LENGTH];
+        assert_eq!(stretches.after(&items, Seq(6)).count(), 2 * LENGTH);
+        assert_eq!(stretches.after(&items, Seq(7)).count(), LENGTH);
+    }
+}
