@@ -71,8 +71,10 @@ fn write_and_read(store: &Store, names: &[&str]) -> Vec<(usize, Vec<(MessageId, 
         let writers: Vec<_> = (0..THREADS)
             .map(|t| scope.spawn(move || write(store, name(t), t)))
             .collect();
-        let written = writers.into_iter().map(|w| w.join());
-        let written: Vec<_> = written.collect();
+        let written: Vec<_> = writers
+            .into_iter()
+            .map(thread::ScopedJoinHandle::join)
+            .collect();
         stop.store(true, Ordering::Relaxed);
         (0..).zip(written.into_iter().map(Result::unwrap)).collect()
     })

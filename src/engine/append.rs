@@ -182,13 +182,7 @@ impl Conversation {
         rest: Option<&Json>,
     ) -> Result<Ack, Error> {
         let mut state = self.lock()?;
-        if !state
-            .projection
-            .sent()
-            .iter()
-            .rev()
-            .any(|s| s.fact.seq == call)
-        {
+        if state.projection.call_filed_as(call).is_none() {
             let detail = format!("{call} is no call of '{}'", self.name());
             return Err(Error::refused(RequestReason::NothingMatches, detail));
         }

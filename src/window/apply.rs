@@ -254,7 +254,11 @@ impl Projection {
     /// Runs: see DESIGN's "run". A person message begins one when the log is settled and no person
     /// has spoken since, or when none has begun yet.
     fn note_run(&mut self, index: usize, skeleton: &Skeleton) {
-        let seq = self.messages.get(index).map(|m| m.id.seq());
+        let waits = self.waits_for_tools(index);
+        let seq = self.messages.get_mut(index).map(|message| {
+            message.waits = waits;
+            message.id.seq()
+        });
         match skeleton.author {
             Author::Person => {
                 self.first_person = self.first_person.or(seq);
@@ -264,7 +268,7 @@ impl Projection {
                 }
             }
             Author::Model => {
-                self.unsettled = self.waits_for_tools(index);
+                self.unsettled = waits;
                 self.run_open &= self.unsettled;
             }
             Author::Tool => self.unsettled = true,
@@ -272,26 +276,23 @@ impl Projection {
         }
     }
 
-    /// Whether a model message, with the blocks it continues, holds a call that something outside
-    /// it has to answer. A call the provider ran and answered within the message is none.
+    /// Whether a message, with the blocks it continues, holds a call that something outside it has
+    /// to answer. A call the provider ran and answered within the message is none.
     fn waits_for_tools(&self, index: usize) -> bool {
-        let mut at = Some(index);
-        while let Some(message) = at.and_then(|i| self.messages.get(i)) {
-            let parts = message
-                .forms
-                .first()
-                .map_or(&[][..], |f| f.skeleton.parts.as_slice());
-            let within = |call: (Seq, u32)| parts.iter().any(|p| p.answers == Some(call));
-            let waits = (0_u32..).zip(parts).any(|(position, part)| {
-                part.kind == PartKind::Call && !within((message.id.seq(), position))
-            });
-            if waits {
-                return true;
-            }
-            let earlier = message.continues.filter(|seq| *seq < message.id.seq());
-            at = earlier.and_then(|seq| self.index_of(seq));
-        }
-        false
+        let Some(message) = self.messages.get(index) else {
+            return false;
+        };
+        let parts = message
+            .forms
+            .first()
+            .map_or(&[][..], |f| f.skeleton.parts.as_slice());
+        let within = |call: (Seq, u32)| parts.iter().any(|p| p.answers == Some(call));
+        let waits = (0_u32..).zip(parts).any(|(position, part)| {
+            part.kind == PartKind::Call && !within((message.id.seq(), position))
+        });
+        let earlier = message.continues.filter(|seq| *seq < message.id.seq());
+        let earlier = earlier.and_then(|seq| self.messages.get(self.index_of(seq)?));
+        waits || earlier.is_some_and(|m| m.waits)
     }
 
     fn enter(&mut self, index: usize, fact: Fact) {
@@ -651,6 +652,7 @@ fn new_message(entry: &Entry, fact: Fact, form: Form) -> MessageState {
         continues: None,
         same_source: None,
         produced_by: None,
+        waits: false,
         sources: Ranges::default(),
         stands_for: None,
         lives: Vec::new(),

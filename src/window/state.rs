@@ -112,6 +112,8 @@ pub struct MessageState {
     pub same_source: Option<Seq>,
     /// The call that produced it.
     pub produced_by: Option<Seq>,
+    /// Whether it, or what it continues, holds a call that something outside it has to answer.
+    pub(super) waits: bool,
     /// Of a claim: what it stands for.
     pub sources: Ranges,
     /// Of a claim: why its sources left for it.
