@@ -192,23 +192,10 @@ fn repeated_call(state: &State, options: &Options) -> Result<Option<Call>, Error
     };
     // They stand right before the call: synthetic results, then visits, in one batch.
     let mut before = id;
-    let mut filed = |seqs: &mut dyn Iterator<Item = Seq>| {
-        let mut found = Vec::new();
-        for seq in seqs {
-            if seq.next() == before {
-                before = seq;
-                found.push(seq);
-            } else if seq < before {
-                break;
-            }
-        }
-        found.reverse();
-        found
-    };
-    let visits = filed(&mut projection.visits().iter().rev().map(|v| v.fact.seq));
-    let synthetic = projection.messages().iter().rev();
-    let synthetic = synthetic.filter(|m| m.author() == Author::Engine && m.id.seq() < id);
-    let closed = filed(&mut synthetic.map(|m| m.id.seq()));
+    let visits = run_before(&mut before, projection.visits(), |v| (v.fact.seq, true));
+    let closed = run_before(&mut before, projection.messages(), |m| {
+        (m.id.seq(), m.author() == Author::Engine)
+    });
     Ok(Some(Call {
         id,
         iteration: sent.fact.iteration,
@@ -218,6 +205,23 @@ fn repeated_call(state: &State, options: &Options) -> Result<Option<Call>, Error
         rendered: None,
         repeated: true,
     }))
+}
+
+/// The unbroken run of entries that ends right before `before`, which becomes its first. `of` is
+/// ascending; `entry` gives an item's entry and whether it can belong to the run.
+fn run_before<T>(before: &mut Seq, of: &[T], entry: impl Fn(&T) -> (Seq, bool)) -> Vec<Seq> {
+    let earlier = of.partition_point(|item| entry(item).0 < *before);
+    let mut found = Vec::new();
+    for item in of.get(..earlier).unwrap_or_default().iter().rev() {
+        let (seq, belongs) = entry(item);
+        if !belongs || seq.next() != *before {
+            break;
+        }
+        *before = seq;
+        found.push(seq);
+    }
+    found.reverse();
+    found
 }
 
 /// Closes open calls, lets every strategy visit, files the call. The request's key goes on the
