@@ -30,15 +30,21 @@ pub fn digest_step(before: Hash, item: &Item) -> Hash {
     thread_local! {
         static HASHER: blake3::Hasher = blake3::Hasher::new_derive_key(WINDOW_CONTEXT);
     }
-    HASHER.with(|h| {
-        let mut h = h.clone();
-        h.update(&before.0);
-        h.update(&item.place.0.to_le_bytes());
-        h.update(&item.id.seq().0.to_le_bytes());
-        h.update(&item.form.0.to_le_bytes());
-        h.update(&item.content.digest.0);
-        Hash(*h.finalize().as_bytes())
-    })
+    // One piece of input is hashed faster than five.
+    let mut input = [0; 88];
+    let fields: [&[u8]; 5] = [
+        &before.0,
+        &item.place.0.to_le_bytes(),
+        &item.id.seq().0.to_le_bytes(),
+        &item.form.0.to_le_bytes(),
+        &item.content.digest.0,
+    ];
+    let bytes = fields.into_iter().flatten();
+    input
+        .iter_mut()
+        .zip(bytes)
+        .for_each(|(to, from)| *to = *from);
+    HASHER.with(|h| Hash(*h.clone().update(&input).finalize().as_bytes()))
 }
 
 /// A window: immutable, tagged with the entry after which it stood so.
