@@ -171,7 +171,7 @@ fn a_store_whose_files_are_gone_is_damaged_not_empty() {
     let gone = SledStore::open(dir.path()).unwrap_err();
     assert!(matches!(gone, StoreError::Damaged { .. }), "{gone}");
     assert!(!sled.exists());
-    drop(sled::open(&sled).unwrap());
+    drop(open_sled(&sled));
     let replaced = SledStore::open(dir.path()).unwrap_err();
     assert!(matches!(replaced, StoreError::Damaged { .. }), "{replaced}");
 }

@@ -188,7 +188,7 @@ fn a_second_handle_is_told_that_the_store_is_busy() {
     drop(store);
     unseal(dir.path());
     // A program that uses sled's files without our lock.
-    let stranger = sled::open(dir.path().join("sled")).unwrap();
+    let stranger = open_sled(&dir.path().join("sled"));
     assert!(busy(SledStore::open(dir.path())));
     drop(stranger);
     SledStore::open(dir.path()).unwrap();
@@ -222,9 +222,9 @@ fn a_directory_that_is_not_ours_is_left_untouched() {
             fs::create_dir(p).unwrap();
             fs::write(p.join("notes.txt"), "text").unwrap();
         }),
-        ("a bare sled directory", |p| drop(sled::open(p).unwrap())),
+        ("a bare sled directory", |p| drop(open_sled(p))),
         ("a directory with sled in it", |p| {
-            drop(sled::open(p.join("sled")).unwrap());
+            drop(open_sled(&p.join("sled")));
         }),
         ("a marker of something else", |p| {
             fs::create_dir(p).unwrap();

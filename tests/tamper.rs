@@ -47,12 +47,21 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// A process that another test starts shares this one's locks for a moment, until it has begun its
+/// own program: so a lock that was just let go may still be held.
 fn open_sled(path: &Path) -> sled::Db {
-    sled::Config::new()
+    let config = sled::Config::new()
         .path(path.join("sled"))
-        .flush_every_ms(None)
-        .open()
-        .unwrap()
+        .flush_every_ms(None);
+    for _ in 0..100 {
+        match config.open() {
+            Err(sled::Error::Io(error)) if error.to_string().contains("acquire lock") => {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+            }
+            opened => return opened.unwrap(),
+        }
+    }
+    panic!("{} stays locked", path.display());
 }
 
 fn keys(path: &Path) -> Vec<Vec<u8>> {

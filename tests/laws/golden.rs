@@ -1,7 +1,7 @@
 //! Logs and entries written once and read from then on: what is stored may not change unnoticed.
 //!
 //! Written again only together with a new format version (or where a log is added), by
-//! `cargo test --no-default-features --features tiktoken --test laws -- --ignored regenerate`.
+//! `CTXLOG_GOLDEN=write cargo test --test laws golden`.
 
 #![allow(
     clippy::too_many_lines,
@@ -535,15 +535,17 @@ fn golden_bodies_decode_to_every_member_they_were_written_from() {
 #[test]
 #[cfg_attr(not(feature = "tiktoken"), ignore = "counts need --features tiktoken")]
 fn the_engine_writes_the_golden_logs_still() {
+    if std::env::var_os("CTXLOG_GOLDEN").is_some_and(|v| v == "write") {
+        write_again();
+    }
     for (name, chat) in [("recorded", recorded()), ("imported", imported())] {
         let text = std::fs::read_to_string(path(&format!("{name}.jsonl"))).unwrap();
         assert_eq!(kept(&lines(&chat)), kept(&text), "{name}");
     }
 }
 
-#[test]
-#[ignore = "writes the golden files; see the head of this file"]
-fn regenerate() {
+#[cfg(feature = "tiktoken")]
+fn write_again() {
     let encoded: Vec<String> = bodies()
         .into_iter()
         .map(|e| hex(&entry::seal(e).unwrap().bytes))

@@ -129,7 +129,7 @@ pub fn snapshots(store: &Path) -> Vec<PathBuf> {
 /// Every key with its value, read through sled itself.
 pub fn stored(store: &Path) -> BTreeMap<Vec<u8>, Vec<u8>> {
     unseal(store);
-    let tree = sled::open(store.join("sled")).unwrap();
+    let tree = open_sled(&store.join("sled"));
     tree.iter()
         .map(|found| found.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap())
         .collect()
@@ -140,8 +140,22 @@ pub fn unseal(store: &Path) {
     let _ = fs::remove_file(store.join("CTXLOG.closed"));
 }
 
+/// Opens sled's own files. A process that another test starts shares this one's locks for a moment,
+/// until it has begun its own program: so a lock that was just let go may still be held.
+pub fn open_sled(path: &Path) -> sled::Db {
+    for _ in 0..100 {
+        match sled::open(path) {
+            Err(sled::Error::Io(error)) if error.to_string().contains("acquire lock") => {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+            }
+            opened => return opened.unwrap(),
+        }
+    }
+    panic!("{} stays locked", path.display());
+}
+
 pub fn overwrite(store: &Path, key: &[u8], value: Option<Vec<u8>>) {
-    let tree = sled::open(store.join("sled")).unwrap();
+    let tree = open_sled(&store.join("sled"));
     match value {
         Some(value) => tree.insert(key, value).unwrap(),
         None => tree.remove(key).unwrap(),
