@@ -157,6 +157,8 @@ pub fn transcripts(folder: &str) -> Option<Vec<PathBuf>> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
     let root = std::env::var_os("CTXLOG_DATA").map_or_else(beside, PathBuf::from);
     let Ok(entries) = std::fs::read_dir(root.join(folder)) else {
+        let required = std::env::var_os("CTXLOG_REQUIRE_DATA").is_some();
+        assert!(!required, "the transcripts are required, and not there");
         println!("skipped: no transcripts");
         return None;
     };

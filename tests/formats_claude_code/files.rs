@@ -18,6 +18,8 @@ fn session_files() -> Vec<(String, String)> {
         PathBuf::from,
     );
     let Ok(entries) = std::fs::read_dir(data.join("claude-code")) else {
+        let required = std::env::var_os("CTXLOG_REQUIRE_DATA").is_some();
+        assert!(!required, "the transcripts are required, and not there");
         println!("skipped: no transcripts");
         return Vec::new();
     };
