@@ -34,7 +34,20 @@ pub fn salvaged(cx: &Context) -> Result<Store, Failure> {
     Ok(on(SledStore::salvage(&cx.store)?))
 }
 
+/// A server's address is no path: it may not become a directory that is called so.
+fn is_path(cx: &Context) -> Result<(), Failure> {
+    let shown = cx.store.display().to_string();
+    let scheme = shown.split_once("://").map_or("", |(scheme, _)| scheme);
+    if scheme.is_empty() || !scheme.chars().all(|c| c.is_ascii_alphanumeric()) {
+        return Ok(());
+    }
+    let message = format!("'{shown}' is an address, and this ctxlog opens directories only");
+    let help = "give the directory of a store with --store";
+    Err(Failure::usage("invalid-option", message, help))
+}
+
 fn check(cx: &Context) -> Result<(), Failure> {
+    is_path(cx)?;
     if !is_vacant(&cx.store) {
         return Ok(());
     }
@@ -46,6 +59,7 @@ fn check(cx: &Context) -> Result<(), Failure> {
 
 /// The store, created where there is none.
 pub fn created(cx: &Context) -> Result<Store, Failure> {
+    is_path(cx)?;
     Ok(on(SledStore::open(&cx.store)?))
 }
 

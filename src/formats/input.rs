@@ -329,7 +329,7 @@ impl<R: BufRead> Pieces<R> {
     fn too_large(&self, line: u64, size: usize, cut: bool) -> Piece {
         let reason = format!(
             "a record of {size} bytes exceeds the limit of {} bytes a record and was skipped; \
-             raise the limit to read it",
+             raise the limit (--max-record) to read it",
             self.limit
         );
         self.damage(line, reason, None, cut)

@@ -91,6 +91,7 @@ pub fn run(cx: &mut Context, args: &args::Import) -> Result<u8, Failure> {
         args,
         chain,
         store: None,
+        closed: false,
         names: Names::default(),
         lines: Vec::new(),
     };
@@ -98,8 +99,9 @@ pub fn run(cx: &mut Context, args: &args::Import) -> Result<u8, Failure> {
     for file in &args.files {
         let done = import.file(cx, file);
         if let Err(failure) = done {
-            let fatal = import.store.is_none() && failure.code == "store-busy";
-            // Other files go on; the last failure is told by the caller.
+            // Other files go on, unless there is nowhere to write; the last failure is told by
+            // the caller.
+            let fatal = import.closed;
             if let Some(earlier) = worst.replace(failure) {
                 earlier.say(cx.json, cx.look);
             }
@@ -119,6 +121,8 @@ struct Import<'a> {
     chain: Vec<Arc<dyn Strategy>>,
     /// Opened when there is something to write.
     store: Option<Store>,
+    /// Whether the store could not be opened, so that nothing more can be imported.
+    closed: bool,
     names: Names,
     lines: Vec<Line>,
 }
@@ -152,6 +156,9 @@ impl Import<'_> {
                     if let Some(earlier) = failed.replace(failure) {
                         earlier.say(cx.json, cx.look);
                     }
+                    if self.closed {
+                        break;
+                    }
                 }
             }
         }
@@ -161,7 +168,9 @@ impl Import<'_> {
 
     fn store(&mut self, cx: &Context) -> Result<Store, Failure> {
         if self.store.is_none() {
-            self.store = Some(stores::created(cx)?);
+            let opened = stores::created(cx);
+            self.closed = opened.is_err();
+            self.store = Some(opened?);
         }
         self.store
             .clone()

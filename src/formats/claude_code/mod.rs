@@ -56,7 +56,7 @@ pub fn read(mut input: impl BufRead, name: &str, limit: usize) -> io::Result<Vec
         } else if line.ended {
             let what = format!(
                 "a line of {} bytes exceeds the limit of {limit} bytes a record and was \
-                 skipped; raise the limit to read it",
+                 skipped; raise the limit (--max-record) to read it",
                 line.size
             );
             sessions.damage(number, &what, None);
