@@ -414,6 +414,51 @@ fn a_file_that_changed_while_it_was_closed_is_refused_untouched_and_salvaged_fro
     assert!(store.check(None).unwrap().is_empty());
 }
 
+/// Without care sled stops at the first damaged message and zeroes all that follows: in a small
+/// store, everything.
+#[test]
+fn one_flipped_bit_leaves_most_of_a_small_store_to_be_saved() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sample, trial) = (dir.path().join("sample"), dir.path().join("trial"));
+    let store = SledStore::open(&sample).unwrap();
+    for number in 0..8 {
+        conversation(&store, number, 40);
+    }
+    drop(store);
+    drop(SledStore::open(&sample).unwrap()); // with a snapshot
+    let db = fs::read(sample.join("sled/db")).unwrap();
+    let written = db.iter().rposition(|byte| *byte != 0).unwrap();
+    let (mut saved, mut trials) = (0, 0);
+    for n in 1..24 {
+        copy(&sample, &trial);
+        fs::write(
+            trial.join("sled/db"),
+            flipped(&db, written * n / 24 * 8 + 2),
+        )
+        .unwrap();
+        if n % 2 == 0 {
+            unseal(&trial); // as after a kill
+        }
+        if SledStore::open(&trial).is_ok() {
+            continue; // it lay where sled reads nothing
+        }
+        trials += 1;
+        let Ok(store) = SledStore::salvage(&trial) else {
+            continue;
+        };
+        assert!(!store.check(None).unwrap().is_empty());
+        for number in 0..8 {
+            saved += (0..40)
+                .filter(|seq| {
+                    read(&store, id(number), *seq, *seq).is_ok_and(|found| found.len() == 1)
+                })
+                .count();
+        }
+    }
+    assert!(trials > 5, "{trials}");
+    assert!(saved * 2 > trials * 320, "{saved} of {}", trials * 320);
+}
+
 /// `CTXLOG_FLIPS` sets how many bits are flipped (160).
 #[test]
 fn flipped_bits_in_sleds_files_are_reported_or_harmless() {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ctxlog::formats::{Format, Profile};
 
@@ -44,7 +45,7 @@ pub struct Common {
     )]
     pub store: PathBuf,
     /// Which conversation; may be left out where there is only one
-    #[arg(short, long, global = true, value_name = "NAME")]
+    #[arg(short, long, global = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub conversation: Option<String>,
     /// Answer in JSON: one object, or JSON Lines for lists
     #[arg(long, global = true)]
@@ -214,7 +215,7 @@ pub struct Import {
     #[arg(long, value_name = "SPEC")]
     pub strategy: Vec<String>,
     /// Name of the conversation; where there are several, what their names begin with
-    #[arg(long = "as", value_name = "NAME")]
+    #[arg(long = "as", value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub name: Option<String>,
     /// Skip records larger than this
     #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = bytes)]

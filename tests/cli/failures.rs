@@ -131,6 +131,45 @@ fn a_directory_that_holds_something_else_is_left_alone() {
 }
 
 #[test]
+fn a_store_that_cannot_be_opened_is_told_once_however_much_there_is_to_import() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("mine")).unwrap();
+    place.write("mine/thesis.txt", "years of work");
+    let record = "{\"request\":{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}}\n";
+    place.write("a.jsonl", record.repeat(3));
+    place.write("b.jsonl", record);
+    let ran = place.run(&["--store", "mine", "import", "a.jsonl", "b.jsonl"]);
+    assert_eq!(ran.code, 2);
+    assert_eq!(ran.err.matches("not-a-store").count(), 1, "{}", ran.err);
+}
+
+#[test]
+fn an_address_is_refused_as_a_store_and_makes_no_directory() {
+    let place = Place::new();
+    for command in [
+        &["ls"][..],
+        &["append", "-c", "a", "--text", "x"],
+        &["demo"],
+    ] {
+        let address = ["--store", "http://localhost:8080"];
+        let (message, _) = place
+            .run(&[&address[..], command, &["--json"]].concat())
+            .failed(2, "invalid-option");
+        assert!(message.contains("http://localhost:8080"), "{message}");
+    }
+    assert!(!place.path("http:").exists());
+}
+
+#[test]
+fn a_conversation_has_a_name() {
+    let place = Place::new();
+    place
+        .run(&["append", "-c", "", "--text", "x", "--json"])
+        .failed(2, "usage");
+    assert!(!place.store().exists());
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_error() {
     let place = Place::new();
     let turn = r#"{"role":"user","content":"again and again"}"#;

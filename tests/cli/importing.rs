@@ -209,7 +209,9 @@ fn a_record_beyond_the_limit_is_refused_with_the_limit_and_the_flag() {
         .run(&["import", "partly", "--max-record", "1MiB"])
         .done();
     assert!(
-        run.err.contains("partly:3") && run.err.contains("1048576"),
+        ["partly:3", "1048576", "--max-record"]
+            .iter()
+            .all(|w| run.err.contains(w)),
         "{}",
         run.err
     );

@@ -19,6 +19,7 @@ mod directory;
 mod engine;
 mod frame;
 mod keys;
+mod mend;
 mod open;
 mod seal;
 mod tally;
@@ -59,6 +60,13 @@ pub struct SledStore {
     inner: Arc<Inner>,
 }
 
+/// How a copy was made readable.
+#[derive(Debug)]
+struct Salvage {
+    /// Whether damaged parts of sled's file were passed over.
+    passed_over: bool,
+}
+
 #[derive(Debug)]
 struct Inner {
     requests: Option<SyncSender<Request>>,
@@ -67,8 +75,8 @@ struct Inner {
     engine: Arc<Engine>,
     /// Held by whoever reads something in order to replace it (payloads, blobs, derived data).
     rewriting: Mutex<()>,
-    /// Whether it was opened to save what can be read, and must not be written.
-    salvage: bool,
+    /// Given when it was opened to save what can be read, and must not be written.
+    salvage: Option<Salvage>,
     /// Last, so that the lock goes when all else is closed.
     directory: Directory,
 }
@@ -79,7 +87,7 @@ impl Drop for Inner {
         if let Some(writer) = self.writer.take() {
             let _ = writer.join(); // it panics only by a bug; what it acknowledged is where it said
         }
-        if self.salvage {
+        if self.salvage.is_some() {
             let _ = self.directory.remove_salvage(); // else the next salvage does it
         }
     }
@@ -146,13 +154,17 @@ impl SledStore {
         if state == State::Whole && !directory.sled().join("db").exists() {
             return Err(open::distrust(&directory, "sled's files are gone"));
         }
-        let engine = Arc::new(open::engine(&directory, salvage)?);
+        if salvage {
+            let (engine, passed_over) = open::salvaged(&directory)?;
+            let salvage = Some(Salvage { passed_over });
+            return Self::run(Arc::new(engine), directory, Tally::default(), salvage);
+        }
+        let engine = Arc::new(open::engine(&directory)?);
         let tally = match state {
-            State::Whole if salvage => Tally::default(),
             State::Whole => open::verify(&engine, &directory)?,
             State::Absent | State::Unfinished => open::establish(&engine, &directory)?,
         };
-        Self::run(engine, directory, tally, salvage)
+        Self::run(engine, directory, tally, None)
     }
 
     /// Starts the writer.
@@ -160,7 +172,7 @@ impl SledStore {
         engine: Arc<Engine>,
         directory: Directory,
         tally: Tally,
-        salvage: bool,
+        salvage: Option<Salvage>,
     ) -> Result<Self, StoreError> {
         let shared = Arc::new(Shared::default());
         let (requests, queue) = mpsc::sync_channel(WAITING_MAX);
@@ -193,7 +205,7 @@ impl SledStore {
         changes: Vec<Change>,
         level: Level,
     ) -> Result<(), StoreError> {
-        if self.inner.salvage {
+        if self.inner.salvage.is_some() {
             return Err(damaged(
                 "the store is open for salvage, so nothing is written".into(),
             ));
@@ -524,6 +536,11 @@ impl Backend for SledStore {
             let synced = self.inner.directory.synced()?;
             let _gate = self.inner.shared.gate();
             found.extend(tally::verify(self.engine(), synced).err());
+            if self.inner.salvage.as_ref().is_some_and(|s| s.passed_over) {
+                let what = "damaged parts of sled's file were passed over: what they held is \
+                            missing, or as it was before";
+                found.push(damaged(what.into()));
+            }
         }
         Ok(found)
     }

@@ -5,22 +5,24 @@ use super::directory::{self, Directory};
 use super::engine::{Engine, OpenFailure, damaged};
 use super::tally::{self, Tally};
 use super::writer::Shared;
-use super::{check, frame, keys, seal};
+use super::{check, frame, keys, mend, seal};
 use crate::store::StoreError;
 
 /// The value of the `M` key.
 const MADE: &[u8] = b"ctxlog 1";
 
 /// Opens sled with the remedies against what it does to damaged files.
-pub(super) fn engine(directory: &Directory, salvage: bool) -> Result<Engine, StoreError> {
-    let sled = if salvage {
-        directory.copy_for_salvage()?
-    } else {
-        directory.sled()
-    };
-    if !salvage && sled.exists() {
-        if seal::holds(&sled)? == Some(false) && !whole_in_a_copy(directory)? {
-            let what = "sled's file is not as it was when the store was closed";
+pub(super) fn engine(directory: &Directory) -> Result<Engine, StoreError> {
+    let sled = directory.sled();
+    if sled.exists() {
+        let suspicion = match seal::holds(&sled)? {
+            Some(false) => Some("sled's file is not as it was when the store was closed"),
+            Some(true) => None,
+            None => mend::torn(&sled)?.then_some("sled's file is damaged before its end"),
+        };
+        if let Some(what) = suspicion
+            && !whole_in_a_copy(directory)?
+        {
             return Err(distrust(directory, what));
         }
         seal::lift(&sled)?;
@@ -29,7 +31,6 @@ pub(super) fn engine(directory: &Directory, salvage: bool) -> Result<Engine, Sto
     match Engine::open(&sled) {
         Ok(engine) => return Ok(engine),
         Err(OpenFailure::Other(error)) => return Err(error),
-        Err(OpenFailure::Snapshot(_)) if salvage => directory::remove_snapshots(&sled, |_| true)?,
         Err(OpenFailure::Snapshot(_)) => directory.set_snapshots_aside(&sled)?,
     }
     match Engine::open(&sled) {
@@ -40,6 +41,32 @@ pub(super) fn engine(directory: &Directory, salvage: bool) -> Result<Engine, Sto
             Err(distrust(directory, &what))
         }
     }
+}
+
+/// Opens a copy of sled's files in the way that saves most of those that it can be opened in. Each
+/// way has a copy of its own, since a failed open leaves zeroes behind. Says beside whether damaged
+/// messages were passed over.
+pub(super) fn salvaged(directory: &Directory) -> Result<(Engine, bool), StoreError> {
+    let mut last = String::new();
+    for (mended, with_snapshot) in [(true, true), (false, true), (true, false), (false, false)] {
+        let copy = directory.copy_for_salvage()?;
+        directory::remove_half_snapshots(&copy)?;
+        if !with_snapshot {
+            directory::remove_snapshots(&copy, |_| true)?;
+        }
+        let passed_over = mended && mend::mend(&copy)?;
+        match Engine::open(&copy) {
+            Ok(engine) => return Ok((engine, passed_over)),
+            Err(OpenFailure::Other(error)) => last = error.to_string(),
+            Err(OpenFailure::Snapshot(reason)) => last = reason,
+        }
+    }
+    directory.remove_salvage()?;
+    Err(damaged(format!(
+        "{}: sled cannot read its files ({last}). ctxlog removed nothing. Restore the store from an \
+         export",
+        directory.path().display()
+    )))
 }
 
 /// Whether sled, given a copy of its changed file, finds all that was written: then the change

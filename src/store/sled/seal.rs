@@ -12,10 +12,10 @@ use super::{frame, keys};
 use crate::store::StoreError;
 
 /// sled's unit of writing; fixed when a store is made, and never set by us.
-const SEGMENT_BYTES: u64 = 512 << 10;
+pub(super) const SEGMENT_BYTES: u64 = 512 << 10;
 /// A segment begins with a checksum, its place in the log (xored with the largest integer) and
 /// the place up to which the log was safe.
-const HEADER_BYTES: u64 = 20;
+pub(super) const HEADER_BYTES: u64 = 20;
 const NAME: &str = "CTXLOG.closed";
 
 fn path(sled: &Path) -> PathBuf {
@@ -80,13 +80,13 @@ fn checksum(sled: &Path) -> std::io::Result<[u8; 12]> {
 }
 
 /// Where in the log a segment stands; `None` where its header does not say.
-fn place(header: &[u8]) -> Option<u64> {
+pub(super) fn place(header: &[u8]) -> Option<u64> {
     let place = u64::from_le_bytes(keys::array(header.get(4..12)?)?) ^ (u64::MAX >> 1);
     (place <= u64::MAX >> 1).then_some(place)
 }
 
 /// The place in the log up to which the newest snapshot covers it.
-fn snapshot(sled: &Path) -> std::io::Result<u64> {
+pub(super) fn snapshot(sled: &Path) -> std::io::Result<u64> {
     let mut newest = 0;
     for found in fs::read_dir(sled)? {
         let name = found?.file_name();

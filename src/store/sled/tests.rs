@@ -16,10 +16,10 @@ fn unsyncable(dir: &Path) -> SledStore {
         .open("/dev/null")
         .unwrap();
     assert!(device.sync_data().is_err(), "the fault is there");
-    let engine = open::engine(&directory, false).unwrap_or_else(|e| panic!("{e}"));
+    let engine = open::engine(&directory).unwrap_or_else(|e| panic!("{e}"));
     let tally = open::verify(&engine, &directory).unwrap();
     let engine = Arc::new(engine.with_sync_file(device));
-    SledStore::run(engine, directory, tally, false).unwrap()
+    SledStore::run(engine, directory, tally, None).unwrap()
 }
 
 fn batch(head: Option<Head>) -> Batch {
@@ -118,7 +118,7 @@ fn a_failed_sync_in_the_background_poisons_the_handle() {
 fn one_group_takes_many_requests_and_answers_each_by_its_own_outcome() {
     let dir = tempfile::tempdir().unwrap();
     let directory = Directory::lock(dir.path()).unwrap();
-    let engine = Arc::new(open::engine(&directory, false).unwrap_or_else(|e| panic!("{e}")));
+    let engine = Arc::new(open::engine(&directory).unwrap_or_else(|e| panic!("{e}")));
     let tally = open::establish(&engine, &directory).unwrap();
     let (requests, queue) = sync_channel(WAITING_MAX);
     let conversation = ConversationId([3; 16]);
