@@ -340,7 +340,7 @@ fn settled(mut transcripts: Vec<Transcript>) -> Vec<Transcript> {
 /// Lines as logs have them, and what becomes of them in bad times.
 const LINES: [&str; 14] = [
     r#"{"role":"user","content":"a"}"#,
-    "{\"role\":\"assistant\",\"content\":\"\u{e9}\"}",
+    r#"{"role":"assistant","content":"é"}"#,
     r#"{"role":"user","content":"cut of"#,
     r#"{"role":"user","content":["#,
     r#"{"role":"user","content":"#,

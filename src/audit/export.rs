@@ -51,6 +51,7 @@ struct BlobLine {
 #[derive(Deserialize)]
 struct EntryLine {
     schema: String,
+    hash: String,
     stored: String,
     payloads: Vec<Option<PayloadLine>>,
     #[serde(default)]
@@ -353,7 +354,15 @@ pub fn import_lines(
         if line.trim().is_empty() {
             continue;
         }
-        adopted.push(read_line(&line).map_err(|what| ExportError::Line { line: number, what })?);
+        let damage = |what| ExportError::Line { line: number, what };
+        let read = read_line(&line).map_err(damage)?;
+        if let Some(before) = adopted.last()
+            && !continues(before, &read)
+        {
+            let what = "it does not continue the entry of the line before".to_owned();
+            return Err(damage(what));
+        }
+        adopted.push(read);
     }
     if adopted.is_empty() {
         return Err(ExportError::Line {
@@ -362,6 +371,11 @@ pub fn import_lines(
         });
     }
     Ok(store.adopt(adopted, name)?)
+}
+
+fn continues(before: &Adopted, next: &Adopted) -> bool {
+    let (head, entry) = (before.sealed.head(), &next.sealed.entry);
+    entry.seq == head.seq.next() && entry.prev == head.hash
 }
 
 fn read_line(line: &str) -> Result<Adopted, String> {
@@ -374,6 +388,9 @@ fn read_line(line: &str) -> Result<Adopted, String> {
     }
     let stored = decode64(&line.stored)?;
     let sealed = entry::open(&entry::with_checksum(&stored)).map_err(|e| e.to_string())?;
+    if sealed.head().hash.to_string() != line.hash {
+        return Err("the stored bytes do not have the hash that the line gives".to_owned());
+    }
     let commitments = sealed.entry.body.commitments();
     if commitments.len() != line.payloads.len() {
         let (wants, has) = (commitments.len(), line.payloads.len());

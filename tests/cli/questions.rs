@@ -241,6 +241,13 @@ fn an_export_comes_back_with_the_same_head() {
     place
         .run(&["--store", "third", "import", "bad.jsonl", "--json"])
         .failed(3, "damaged-export");
+    let mut lines: Vec<&str> = stdout.lines().collect();
+    lines.remove(2);
+    place.write("gap.jsonl", lines.join("\n"));
+    let (message, _) = place
+        .run(&["--store", "third", "import", "gap.jsonl", "--json"])
+        .failed(3, "damaged-export");
+    assert!(message.contains("gap.jsonl:3"), "{message}");
 }
 
 #[test]

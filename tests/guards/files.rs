@@ -23,6 +23,11 @@ const LETTERS: &str = "…→‖µ";
 fn strangers(source: &str) -> Vec<char> {
     let mut found = Vec::new();
     for line in source.lines() {
+        // A raw string holds quotes that end nothing.
+        let line = match (line.split_once("r#\""), line.rsplit_once("\"#")) {
+            (Some((head, _)), Some((_, tail))) => format!("{head}{tail}"),
+            _ => line.to_owned(),
+        };
         let mut inside = false;
         let mut before = ' ';
         for c in line.chars() {
@@ -47,6 +52,10 @@ fn sources_are_ascii_outside_of_strings() {
         assert!(found.is_empty(), "{file} holds {found:?}");
     }
     assert_eq!(strangers("let \u{fc}ber = \"\u{fc}\";"), ['\u{fc}']);
+    assert_eq!(
+        strangers("let \u{fc} = r#\"{\"a\":\"\u{e9}\"}\"#;"),
+        ['\u{fc}']
+    );
 }
 
 /// What would tie the repository to one machine.
