@@ -271,22 +271,3 @@ fn a_damaged_entry_is_named_and_what_is_before_it_can_be_saved() {
     assert!(whole.ok);
     assert_eq!(whole.head.unwrap().hash, all[7].hash);
 }
-
-#[test]
-fn an_address_is_no_directory_of_a_store() {
-    let place = Place::new();
-    place.write(
-        "t.json",
-        r#"{"messages":[{"role":"user","content":"hello"}]}"#,
-    );
-    for arguments in [
-        &["import", "t.json"][..],
-        &["status"],
-        &["append", "-c", "c", "--text", "t"],
-    ] {
-        let mut all = vec!["--store", "http://127.0.0.1:7878"];
-        all.extend(arguments);
-        place.run(&all).failed(2, "invalid-option");
-        assert!(!place.path("http:").exists());
-    }
-}

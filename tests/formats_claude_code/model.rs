@@ -144,7 +144,36 @@ pub fn path(lines: &[Value], leaf: &str) -> BTreeSet<String> {
             .or(line["logicalParentUuid"].as_str());
         at = parent.and_then(|parent| by_uuid.get(parent));
     }
-    with_results(lines, with_blocks(lines, out))
+    with_results(lines, with_blocks(lines, with_spared(lines, out)))
+}
+
+/// With what a line that the client made itself stands beside, where no model answered it: such a
+/// line is no retry, so a person's words beside it stay.
+fn with_spared(lines: &[Value], mut out: BTreeSet<String>) -> BTreeSet<String> {
+    let made = |v: &&Value| v["message"]["model"] == "<synthetic>";
+    let on_path = |v: &&Value| v["uuid"].as_str().is_some_and(|u| out.contains(u));
+    let beside: Vec<&Value> = lines.iter().filter(on_path).filter(made).collect();
+    let mut spared = BTreeSet::new();
+    for line in beside {
+        let earlier = lines.iter().take_while(|v| *v != line);
+        let mut below: BTreeSet<&str> = BTreeSet::new();
+        let mut answered = false;
+        for other in earlier {
+            let parent = other["parentUuid"].as_str();
+            let sibling = parent == line["parentUuid"].as_str();
+            if sibling || parent.is_some_and(|p| below.contains(p)) {
+                below.extend(other["uuid"].as_str());
+                answered |= other["type"] == "assistant" && !made(&other);
+            }
+        }
+        if !answered {
+            let messages = lines.iter().filter(|v| v["message"].is_object());
+            let uuids = messages.filter_map(|v| v["uuid"].as_str());
+            spared.extend(uuids.filter(|u| below.contains(u)).map(str::to_owned));
+        }
+    }
+    out.extend(spared);
+    out
 }
 
 fn strings(blocks: &Value, kind: &str, name: &str) -> Vec<String> {

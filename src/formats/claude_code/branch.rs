@@ -35,6 +35,8 @@ struct Node {
     bound: Vec<NodeId>,
     /// Message-step numbers; a summary has none.
     messages: Vec<usize>,
+    /// Whether a model wrote it.
+    answer: bool,
     gone: bool,
 }
 
@@ -128,6 +130,30 @@ impl Tree {
             }
         }
         at
+    }
+
+    /// Says that a model wrote this node.
+    pub(super) fn mark_answer(&mut self, id: NodeId) {
+        if let Some(node) = self.nodes.get_mut(id) {
+            node.answer = true;
+        }
+    }
+
+    /// Whether a model wrote anything that hangs below `parent`.
+    pub(super) fn answers_below(&self, parent: NodeId) -> bool {
+        let below = |id: NodeId| {
+            self.nodes
+                .get(id)
+                .map_or(&[][..], |n| n.children.as_slice())
+        };
+        let mut open = below(parent).to_vec();
+        while let Some(id) = open.pop() {
+            if self.nodes.get(id).is_some_and(|n| n.answer) {
+                return true;
+            }
+            open.extend(below(id));
+        }
+        false
     }
 
     /// A new branch begins at `parent`: abandons what hung there and returns the numbers of the

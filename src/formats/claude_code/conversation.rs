@@ -188,7 +188,10 @@ impl Conversation {
             return place;
         }
         let near = self.tree.nearest_on_path(place.node);
-        if !ties.follows() {
+        // A line that the client made itself ("no response requested") is no retry of what no
+        // model answered: a person's words beside it stay.
+        let retries = !line.synthetic || self.tree.answers_below(near);
+        if !ties.follows() && retries {
             if near != place.node {
                 self.warn(
                     line,
@@ -274,6 +277,9 @@ impl Conversation {
     ) -> NodeId {
         let first = numbers.first().copied();
         let node = self.tree.add(place, ties.bound, numbers, gone);
+        if line.reply.id.is_some() && !line.synthetic {
+            self.tree.mark_answer(node);
+        }
         if let (Some(id), Some(message)) = (&line.reply.id, first) {
             self.heads
                 .entry(id.clone())
