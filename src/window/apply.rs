@@ -251,7 +251,7 @@ impl Projection {
             .map(|(seq, _)| seq)
     }
 
-    /// Runs: see DESIGN's "run". A person message begins one when the log is settled and no person
+    /// Runs. A person message begins one when the log is settled and no person
     /// has spoken since, or when none has begun yet.
     fn note_run(&mut self, index: usize, skeleton: &Skeleton) {
         let waits = self.waits_for_tools(index);
