@@ -94,6 +94,6 @@ closed_set! {
         OpenCalls = 15, "open-calls", "Tool calls are still without a result.", "Append their results, or let them be closed.";
         SourceDiverged = 16, "source-diverged", "The source no longer begins with what was imported.", "Import it under another name with --as.";
         TooLarge = 17, "too-large", "It exceeds a limit.", "Raise the named limit, or split it.";
-        StoreBusy = 18, "store-busy", "The store is open in another process.", "Close that process, or use its server's URL as --store.";
+        StoreBusy = 18, "store-busy", "The store is open in another process.", "Close that process, or wait for it to end.";
     }
 }
