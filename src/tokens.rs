@@ -20,14 +20,3 @@ pub fn count(text: &str) -> Option<Count> {
         None
     }
 }
-
-/// Counts a text by the best method this build has, labelled.
-#[must_use]
-pub fn count_or_estimate(text: &str) -> Count {
-    count(text).unwrap_or_else(|| Count {
-        method: crate::window::ESTIMATE.to_owned(),
-        amount: u64::try_from(text.encode_utf16().count())
-            .unwrap_or(u64::MAX)
-            .div_ceil(4),
-    })
-}

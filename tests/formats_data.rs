@@ -2,7 +2,8 @@
 
 mod common;
 
-use common::{Log, data, has_own_call, log_of, pieces_of, settings};
+use common::data::data;
+use common::{Log, has_own_call, log_of, pieces_of, settings};
 use ctxlog::formats::json;
 use ctxlog::formats::lint::lint;
 use ctxlog::formats::{Profile, Rendered, Step, Transcript, anthropic, openai_chat, render};

@@ -4,7 +4,8 @@ mod common;
 
 use std::path::Path;
 
-use common::{data, pieces_of};
+use common::data::data;
+use common::pieces_of;
 use ctxlog::formats::input::{Piece, pieces};
 use ctxlog::formats::{Format, Step, Transcript, Usage, anthropic, detect, openai_chat};
 use ctxlog::log::{Author, Message, Micros, PartBody, Role};

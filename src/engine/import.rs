@@ -432,15 +432,13 @@ impl<'a> Import<'a> {
             stand_ins: vec![stand_in],
             ..Change::default()
         };
-        let rest = object(rest)
-            .map(|r| stage.content(payload::encode_text(&r.0)))
-            .transpose()?;
-        let body = Edited {
-            action: EditAction::Replace,
+        edit(
+            stage,
+            EditAction::Replace,
             change,
-            rest,
-        };
-        stage.file(Body::Edited(body), meta)
+            object(rest).as_ref(),
+            meta,
+        )
     }
 
     /// The source cleared results: each gets a new form.
@@ -470,12 +468,7 @@ impl<'a> Import<'a> {
             stand_ins,
             ..Change::default()
         };
-        let body = Edited {
-            action: EditAction::Clear,
-            change,
-            rest: Some(stage.content(payload::encode_text(&words.0))?),
-        };
-        stage.file(Body::Edited(body), meta)
+        edit(stage, EditAction::Clear, change, Some(&words), meta)
     }
 
     fn cleared_form(
@@ -568,12 +561,7 @@ impl<'a> Import<'a> {
             left,
             ..Change::default()
         };
-        let body = Edited {
-            action: EditAction::Clear,
-            change,
-            rest: Some(stage.content(payload::encode_text(&words.0))?),
-        };
-        stage.file(Body::Edited(body), meta)
+        edit(stage, EditAction::Clear, change, Some(&words), meta)
     }
 
     fn lost(&mut self, stage: &mut Stage<'_>, n: usize, what: &str) -> Result<Seq, Error> {
@@ -622,6 +610,25 @@ fn rewound_words(gone: &[usize]) -> Json {
 
 fn object(fields: &Fields) -> Option<Json> {
     (!fields.is_empty()).then(|| json::write_object(fields))
+}
+
+/// Files what a source did to its window, with what it says about it.
+fn edit(
+    stage: &mut Stage<'_>,
+    action: EditAction,
+    change: Change,
+    rest: Option<&Json>,
+    meta: Meta,
+) -> Result<Seq, Error> {
+    let rest = rest
+        .map(|r| stage.content(payload::encode_text(&r.0)))
+        .transpose()?;
+    let body = Edited {
+        action,
+        change,
+        rest,
+    };
+    stage.file(Body::Edited(body), meta)
 }
 
 fn note(

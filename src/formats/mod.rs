@@ -21,7 +21,7 @@ pub use detect::{Format, detect};
 pub use render::{DEFAULT_MAX_TOKENS, RENDERER_VERSION, Rendered, render};
 
 pub use crate::log::Usage;
-use crate::log::{Fields, Json, Message, Micros, Seq};
+use crate::log::{BlockBody, Fields, Json, Message, Micros, Seq};
 
 /// The name of a field that readers add where a source has several spellings of one thing, so
 /// that writing can choose the same again: the message field or role a part or message stood in.
@@ -49,6 +49,20 @@ pub fn given(messages: &[&Message]) -> Option<Json> {
         openai_chat::FORMAT => Some(openai_chat::write_message(messages.first()?)),
         anthropic::FORMAT | claude_code::FORMAT => Some(anthropic::write_message(messages)),
         _ => None,
+    }
+}
+
+/// A block as both providers write it; media and opaque blocks are kept whole in their own terms.
+pub(crate) fn write_block(body: &BlockBody, extra: &Fields) -> Json {
+    match body {
+        BlockBody::Text(text) => {
+            let mut out = json::Writer::default();
+            out.text("type", "text")
+                .text("text", text)
+                .fields(extra)
+                .finish()
+        }
+        BlockBody::Media(_, whole) | BlockBody::Opaque(_, whole) => whole.clone(),
     }
 }
 

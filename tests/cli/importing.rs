@@ -1,7 +1,8 @@
 //! `import`: names, notes, bad input, and every recorded transcript.
 
 use super::shapes::{Imported, Verified};
-use super::support::{Place, transcripts};
+use super::support::Place;
+use crate::data::data;
 
 const TWO: &str = "{\"id\":\"x\",\"messages\":[{\"role\":\"user\",\"content\":\"1\"}]}\n\
                    {\"id\":\"y\",\"messages\":[{\"role\":\"user\",\"content\":\"2\"}]}\n";
@@ -232,7 +233,7 @@ fn other_files_go_on_when_one_fails() {
 fn every_recorded_transcript_imports_once() {
     let place = Place::new();
     for folder in ["openai-chat", "anthropic-messages", "claude-code"] {
-        let Some(files) = transcripts(folder) else {
+        let Some(files) = data(folder) else {
             return;
         };
         let files: Vec<&str> = files.iter().map(|f| f.to_str().unwrap()).collect();

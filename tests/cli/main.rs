@@ -1,5 +1,7 @@
 //! The command line, run as people and programs run it: the real binary in a directory of its own.
 
+#[path = "../common/data.rs"]
+mod data;
 mod failures;
 mod human;
 mod importing;

@@ -1,7 +1,7 @@
 //! Runs the binary.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use serde::de::DeserializeOwned;
@@ -150,19 +150,4 @@ impl Ran {
             }
         }
     }
-}
-
-/// The recorded transcripts of a format, where this machine has them.
-pub fn transcripts(folder: &str) -> Option<Vec<PathBuf>> {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
-    let root = std::env::var_os("CTXLOG_DATA").map_or_else(beside, PathBuf::from);
-    let Ok(entries) = std::fs::read_dir(root.join(folder)) else {
-        let required = std::env::var_os("CTXLOG_REQUIRE_DATA").is_some();
-        assert!(!required, "the transcripts are required, and not there");
-        println!("skipped: no transcripts");
-        return None;
-    };
-    let mut files: Vec<PathBuf> = entries.map(|e| e.unwrap().path()).collect();
-    files.sort();
-    Some(files)
 }

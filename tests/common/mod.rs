@@ -2,27 +2,13 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use std::path::{Path, PathBuf};
+pub mod data;
+
+use std::path::Path;
 
 use ctxlog::formats::input::{Piece, pieces};
 use ctxlog::formats::{Item, Link, Step, Transcript};
 use ctxlog::log::{Message, Part, PartBody, Seq};
-
-/// The recorded transcripts, where this machine has them.
-pub fn data(folder: &str) -> Option<Vec<PathBuf>> {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
-    let root = std::env::var_os("CTXLOG_DATA").map_or_else(beside, PathBuf::from);
-    let Ok(entries) = std::fs::read_dir(root.join(folder)) else {
-        let required = std::env::var_os("CTXLOG_REQUIRE_DATA").is_some();
-        assert!(!required, "the transcripts are required, and not there");
-        println!("skipped: no transcripts");
-        return None;
-    };
-    let mut files: Vec<PathBuf> = entries.map(|e| e.unwrap().path()).collect();
-    files.sort();
-    assert!(!files.is_empty(), "no files in {folder}");
-    Some(files)
-}
 
 /// The pieces of a file.
 pub fn pieces_of(file: &Path) -> Vec<Piece> {

@@ -1,37 +1,25 @@
 //! Laws over the real session files.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use ctxlog::formats::input::{RECORD_LIMIT, pieces};
 use ctxlog::formats::{Format, Link, Step, detect};
 use ctxlog::log::Author;
 use serde_json::Value;
 
+use crate::data::data;
 use crate::model::{
     Window, begins_with, counted, difference, lines_given_back, noted, path, transcripts, values,
 };
 
 fn session_files() -> Vec<(String, String)> {
-    let data = std::env::var_os("CTXLOG_DATA").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/data"),
-        PathBuf::from,
-    );
-    let Ok(entries) = std::fs::read_dir(data.join("claude-code")) else {
-        let required = std::env::var_os("CTXLOG_REQUIRE_DATA").is_some();
-        assert!(!required, "the transcripts are required, and not there");
-        println!("skipped: no transcripts");
-        return Vec::new();
-    };
-    let mut files: Vec<_> = entries
-        .map(|entry| entry.unwrap().path())
+    let files = data("claude-code").unwrap_or_default().into_iter();
+    files
         .map(|path| {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             (name, std::fs::read_to_string(path).unwrap())
         })
-        .collect();
-    files.sort();
-    files
+        .collect()
 }
 
 #[test]

@@ -16,6 +16,8 @@ use ctxlog::strategy;
 use ctxlog::window::Projection;
 use serde_json::Value;
 
+use crate::data::data;
+
 const CHAINS: [&str; 4] = [
     "",
     "sliding-window:keep=4",
@@ -24,18 +26,7 @@ const CHAINS: [&str; 4] = [
 ];
 
 fn files(folder: &str) -> Vec<PathBuf> {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
-    let root = std::env::var_os("CTXLOG_DATA").map_or_else(beside, PathBuf::from);
-    let Ok(entries) = std::fs::read_dir(root.join(folder)) else {
-        let required = std::env::var_os("CTXLOG_REQUIRE_DATA").is_some();
-        assert!(!required, "the transcripts are required, and not there");
-        println!("skipped: no transcripts");
-        return Vec::new();
-    };
-    let mut files: Vec<PathBuf> = entries.map(|e| e.unwrap().path()).collect();
-    files.sort();
-    assert!(!files.is_empty(), "no files in {folder}");
-    files
+    data(folder).unwrap_or_default()
 }
 
 fn read(folder: &str, file: &Path) -> Vec<Transcript> {

@@ -20,6 +20,8 @@
 )]
 
 mod corners;
+#[path = "../common/data.rs"]
+mod data;
 mod files;
 mod generate;
 mod golden;

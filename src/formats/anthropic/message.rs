@@ -1,7 +1,7 @@
 //! One Anthropic message and its neutral form.
 
 use crate::formats::json::{self, Writer};
-use crate::formats::mark;
+use crate::formats::{mark, write_block};
 use crate::log::{
     Author, Block, BlockBody, Fields, Json, Media, Message, Part, PartBody, Role, Shape, Source,
 };
@@ -432,17 +432,4 @@ fn write_result_content(out: &mut Writer, content: &[Block], shape: Shape) {
 
 fn write_inner(block: &Block) -> Json {
     write_block(&block.body, &block.extra)
-}
-
-fn write_block(body: &BlockBody, extra: &Fields) -> Json {
-    match body {
-        BlockBody::Text(text) => {
-            let mut out = Writer::default();
-            out.text("type", "text")
-                .text("text", text)
-                .fields(extra)
-                .finish()
-        }
-        BlockBody::Media(_, whole) | BlockBody::Opaque(_, whole) => whole.clone(),
-    }
 }

@@ -1,7 +1,7 @@
 //! One OpenAI chat message and its neutral form.
 
 use crate::formats::json::{self, Writer};
-use crate::formats::{MARK, mark, marked};
+use crate::formats::{MARK, mark, marked, write_block};
 use crate::log::{
     Author, Block, BlockBody, Fields, Json, Media, Message, Part, PartBody, Role, Shape, Source,
 };
@@ -407,19 +407,6 @@ fn write_content(out: &mut Writer, blocks: &[(&BlockBody, &Fields)], shape: Shap
         }
     };
     out.field("content", &written.0);
-}
-
-fn write_block(body: &BlockBody, extra: &Fields) -> Json {
-    match body {
-        BlockBody::Text(text) => {
-            let mut out = Writer::default();
-            out.text("type", "text")
-                .text("text", text)
-                .fields(extra)
-                .finish()
-        }
-        BlockBody::Media(_, whole) | BlockBody::Opaque(_, whole) => whole.clone(),
-    }
 }
 
 fn without_marks(extra: &Fields) -> Fields {
