@@ -30,6 +30,7 @@
 //!
 //! Layers, each using only those below it:
 //!
+//! * `testkit` (feature): the laws as property tests, for strategies of one's own and for ctxlog
 //! * [`audit`]: questions about a log (`why`, `verify`, `status`)
 //! * [`engine`]: conversations; where log, window and store meet
 //! * [`formats`]: transcripts in, request bodies out; pure, over [`log`] alone
@@ -60,8 +61,11 @@ pub mod audit;
 pub mod engine;
 pub mod formats;
 pub mod log;
+pub mod planted;
 pub mod store;
 pub mod strategy;
+#[cfg(feature = "testkit")]
+pub mod testkit;
 pub mod tokens;
 pub mod window;
 
