@@ -27,4 +27,6 @@ mod generate;
 mod golden;
 mod oracle;
 mod properties;
+#[path = "../common/talk.rs"]
+mod talk;
 mod work;

@@ -180,13 +180,11 @@ fn is_part_type(kind: &str) -> bool {
     [
         "",
         "text",
-        "tool_use",
-        "server_tool_use",
-        "mcp_tool_use",
         "thinking",
         "redacted_thinking",
     ]
     .contains(&kind)
+        || kind.ends_with("tool_use")
         || kind.ends_with("tool_result")
 }
 
