@@ -43,10 +43,10 @@ pub enum Error {
     Refused(#[from] Refusal),
     /// The store failed.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(StoreError),
     /// Something could not be encoded.
     #[error(transparent)]
-    Codec(#[from] CodecError),
+    Codec(CodecError),
     /// An entry's stored bytes are damaged.
     #[error("entry {seq} of {conversation} is damaged: {reason}")]
     DamagedEntry {
@@ -82,6 +82,29 @@ pub enum Error {
     /// The system gave no randomness.
     #[error("no randomness for ids and salts: {0}")]
     Randomness(std::io::Error),
+}
+
+/// What exceeds a limit is refused by name, whichever layer found it.
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::TooLarge { .. } => {
+                Self::refused(RequestReason::TooLarge, error.to_string())
+            }
+            other => Self::Store(other),
+        }
+    }
+}
+
+impl From<CodecError> for Error {
+    fn from(error: CodecError) -> Self {
+        match error {
+            CodecError::TooLarge { .. } => {
+                Self::refused(RequestReason::TooLarge, error.to_string())
+            }
+            other => Self::Codec(other),
+        }
+    }
 }
 
 impl Error {

@@ -2,8 +2,7 @@
 
 use ctxlog::audit::why;
 use ctxlog::engine::Conversation;
-use ctxlog::formats::input::pieces;
-use ctxlog::formats::{Profile, Step, anthropic};
+use ctxlog::formats::Profile;
 use ctxlog::log::{
     GroupReason, Message, MessageId, OpenCalls, Part, PartBody, RequestReason, Role,
     VisitOutcome,
@@ -11,7 +10,7 @@ use ctxlog::log::{
 use ctxlog::window::Conservation;
 
 use crate::support::{
-    blocks, claims, compacts, compacts_to, every_cut, fate, imported, logged, says, sends, sound,
+    blocks, claims, compacts, compacts_to, every_cut, fate, imported, logged, read_anthropic, says, sends, sound,
     steps, view, words,
 };
 use crate::talk::{chat, message, reason, refuses, talk, there, visits};
@@ -318,16 +317,6 @@ fn a_call_that_the_provider_runs_and_has_not_answered_may_not_leave() {
         chat.call().unwrap();
         assert!(!view(&chat).contains(&call), "{kind}");
     }
-}
-
-fn read_anthropic(message: &str) -> Message {
-    let cut = pieces(message.as_bytes(), "f", 1 << 20).map(Result::unwrap);
-    let transcripts = anthropic::read(cut);
-    let message = transcripts[0].steps.iter().find_map(|s| match s {
-        Step::Message { message, .. } => Some(message.clone()),
-        _ => None,
-    });
-    message.unwrap()
 }
 
 /// B18. A filter meant for the past also ran on the turn in progress: it kept a result without its

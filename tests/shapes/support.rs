@@ -3,7 +3,8 @@
 
 use ctxlog::audit::{export, import_lines, verify};
 use ctxlog::engine::{Conversation, Store};
-use ctxlog::formats::{Link, Profile, Step, Transcript, lint};
+use ctxlog::formats::input::pieces;
+use ctxlog::formats::{Link, Profile, Step, Transcript, anthropic, claude_code, lint};
 use ctxlog::log::{
     Author, Body, Entry, Message, MessageId, Part, PartBody, Role, Seq, VisitOutcome,
 };
@@ -241,4 +242,63 @@ pub fn taken_elsewhere(chat: &Conversation) -> Conversation {
     import_lines(&Store::in_memory(), &mut lines, None)
         .unwrap()
         .0
+}
+
+/// Bytes of a log's entries and payloads as stored, media that lie apart not included.
+pub fn stored_bytes(chat: &Conversation) -> usize {
+    let backend = chat.store().backend();
+    entries(chat)
+        .iter()
+        .map(|entry| {
+            let contents = entry.body.commitments().len() as u32;
+            let payloads = (0..contents)
+                .filter_map(|n| backend.payload(chat.id(), entry.seq, n).unwrap())
+                .map(|p| p.bytes.len() + p.salt.len());
+            payloads.sum::<usize>() + stored(chat, entry.seq).len()
+        })
+        .sum()
+}
+
+/// An entry's stored bytes.
+pub fn stored(chat: &Conversation, seq: Seq) -> Vec<u8> {
+    let mut found = Vec::new();
+    let mut show = |_, bytes: &[u8]| {
+        found = bytes.to_vec();
+        std::ops::ControlFlow::Continue(())
+    };
+    let backend = chat.store().backend();
+    backend.entries(chat.id(), seq, seq, &mut show).unwrap();
+    found
+}
+
+/// The log of a Claude Code session: a line for each (role, uuid, uuid of the line before).
+pub fn session(lines: &[(&str, String, String)]) -> Conversation {
+    let line = |(role, uuid, parent): &(&str, String, String)| {
+        let content = serde_json::json!([{"type": "text", "text": uuid}]);
+        let message = serde_json::json!({"id": uuid, "role": role, "content": content});
+        let parent = (!parent.is_empty()).then_some(parent);
+        let line = serde_json::json!({
+            "type": role, "uuid": uuid, "parentUuid": parent, "isSidechain": false,
+            "sessionId": "s", "timestamp": "2026-01-01T00:00:00.001Z", "message": message,
+        });
+        format!("{line}\n")
+    };
+    let text: String = lines.iter().map(line).collect();
+    let read = claude_code::read(text.as_bytes(), "f", 1 << 20).unwrap();
+    assert_eq!(read.len(), 1, "one conversation");
+    let store = Store::in_memory();
+    let imported = store.import("a", &read[0], Vec::new(), &mut |_| {});
+    imported.unwrap();
+    store.existing("a").unwrap()
+}
+
+/// A message as Anthropic writes it.
+pub fn read_anthropic(message: &str) -> Message {
+    let cut = pieces(message.as_bytes(), "f", 1 << 30).map(Result::unwrap);
+    let transcripts = anthropic::read(cut);
+    let message = transcripts[0].steps.iter().find_map(|s| match s {
+        Step::Message { message, .. } => Some(message.clone()),
+        _ => None,
+    });
+    message.unwrap()
 }
