@@ -226,10 +226,7 @@ fn a_keyed_message_that_was_split_is_known_again() {
     let both = Message::new(
         Role::Tool,
         Author::Tool,
-        vec![
-            Part::result("a", "1"),
-            Part::result("b", "2"),
-        ],
+        vec![Part::result("a", "1"), Part::result("b", "2")],
     );
     let key = Options {
         key: Some("k".into()),

@@ -85,7 +85,9 @@ fn a_visit_that_frees_nothing_is_filed_once_and_stands_down() {
         assert!(view(&chat).contains(&long.message()));
         for _ in 0..20 {
             let call = chat.call().unwrap();
-            let freed = visits(&chat, &call).iter().any(|v| !v.change.left.is_empty());
+            let freed = visits(&chat, &call)
+                .iter()
+                .any(|v| !v.change.left.is_empty());
             assert!(!freed, "{spec}");
         }
         assert!(outcomes(&chat).len() <= 3, "{spec}: {:?}", outcomes(&chat));
@@ -249,9 +251,9 @@ fn failed_calls_are_logged_outside_of_the_window() {
         let run = chat.with_projection(|p| p.run()).unwrap();
         talk(&chat, "U");
         assert_eq!(chat.with_projection(|p| p.run()).unwrap(), run);
-        let failed = entries(&chat).into_iter().filter(|e| {
-            matches!(&e.body, ctxlog::log::Body::Returned(r) if r.failed)
-        });
+        let failed = entries(&chat)
+            .into_iter()
+            .filter(|e| matches!(&e.body, ctxlog::log::Body::Returned(r) if r.failed));
         assert_eq!(failed.count(), 30);
         sound(&chat);
     }

@@ -18,9 +18,16 @@ use crate::talk::{chat, message, reason, talk};
 fn two_writers_that_knew_the_same_head_do_not_both_win() {
     let backend: Arc<dyn Backend> = Arc::new(MemoryStore::new());
     let (one, two) = (Store::on(Arc::clone(&backend)), Store::on(backend));
-    let (one, two) = (one.conversation("a").unwrap(), two.conversation("a").unwrap());
+    let (one, two) = (
+        one.conversation("a").unwrap(),
+        two.conversation("a").unwrap(),
+    );
     for round in 0..10 {
-        let (first, second) = if round % 2 == 0 { (&one, &two) } else { (&two, &one) };
+        let (first, second) = if round % 2 == 0 {
+            (&one, &two)
+        } else {
+            (&two, &one)
+        };
         // Each in its own way of writing.
         let attempts: [&dyn Fn(&Conversation) -> Result<(), ctxlog::Error>; 3] = [
             &|chat| chat.append(message("A")).map(drop),
@@ -38,7 +45,11 @@ fn two_writers_that_knew_the_same_head_do_not_both_win() {
     }
     let known = one.head().unwrap().unwrap();
     assert_eq!(two.head().unwrap(), Some(known));
-    assert_eq!(entries(&one).len() as u64, known.seq.0 + 1, "all are reachable");
+    assert_eq!(
+        entries(&one).len() as u64,
+        known.seq.0 + 1,
+        "all are reachable"
+    );
     assert_eq!(view(&two).len(), 40);
     sound(&one);
 }
@@ -87,7 +98,12 @@ fn what_the_engine_files_meanwhile_makes_no_message_stale() {
 /// B103. Every checkpoint held the whole state: one thread had 17 GB.
 #[test]
 fn a_log_grows_with_what_is_new_and_not_with_what_is_there() {
-    for spec in ["", "sliding-window:keep=1000", "token-budget:limit=1,keep=1000", "sliding-window:keep=4"] {
+    for spec in [
+        "",
+        "sliding-window:keep=1000",
+        "token-budget:limit=1,keep=1000",
+        "sliding-window:keep=4",
+    ] {
         let grown = |turns: usize| {
             let chat = chat(spec);
             for _ in 0..turns {
@@ -137,7 +153,10 @@ fn a_compaction_copies_nothing_of_what_it_stands_for() {
         }
         assert!(stored_bytes(&chat) < 47 * 8_000, "nor do edits");
         let body = chat.render(&chat.window().unwrap(), ctxlog::Profile::Anthropic);
-        assert!(body.unwrap().body.len() > 900_000, "they are all there again");
+        assert!(
+            body.unwrap().body.len() > 900_000,
+            "they are all there again"
+        );
         let swept = chat.store().backend().sweep_blobs(chat.id(), &|_| false);
         assert_eq!(swept.unwrap(), distinct, "each is stored once");
     }
@@ -175,7 +194,10 @@ fn what_is_too_large_for_an_entry_is_refused_by_name_and_not_written() {
     assert_eq!(store.list().unwrap().len(), 0);
     // A note of what nobody should keep.
     let note = Json(format!("\"{}\"", "x".repeat(65 << 20)));
-    assert_eq!(reason(chat.note("objects", Some(&note))), RequestReason::TooLarge);
+    assert_eq!(
+        reason(chat.note("objects", Some(&note))),
+        RequestReason::TooLarge
+    );
     talk(&chat, "A");
     assert_eq!(logged(&chat).len(), 2);
     sound(&chat);

@@ -32,7 +32,11 @@ fn a_second_compaction_loses_nothing_and_undoes_in_order() {
             let view = view(&chat);
             for id in logged(&chat).into_iter().filter(|id| *id < claims[1]) {
                 let envelope = id == logged(&chat)[0];
-                let kept = if envelope { Conservation::Visible } else { Conservation::Covered };
+                let kept = if envelope {
+                    Conservation::Visible
+                } else {
+                    Conservation::Covered
+                };
                 assert_eq!(fate(&chat, id), kept, "{id} of {first}, {second}");
             }
             sound(&chat);
@@ -51,7 +55,10 @@ fn a_second_compaction_loses_nothing_and_undoes_in_order() {
                 let back = back.unwrap_err().refusal().unwrap().clone();
                 assert_eq!(back.reason, RequestReason::RestoreConflict);
                 let first_undone = chat.head().unwrap().unwrap().seq;
-                assert!(back.help.contains(&format!("restore {first_undone}")), "{back:?}");
+                assert!(
+                    back.help.contains(&format!("restore {first_undone}")),
+                    "{back:?}"
+                );
                 let restored = chat.restore(claims[1]);
                 assert_eq!(reason(restored), RequestReason::RestoreConflict);
                 chat.undo(first_undone).unwrap();
@@ -60,7 +67,12 @@ fn a_second_compaction_loses_nothing_and_undoes_in_order() {
                 back.unwrap();
             }
             let empty = |id: &MessageId| *id != claims[0] || alone;
-            assert!(self::view(&chat).iter().filter(|id| empty(id)).eq(view.iter().filter(|id| empty(id))));
+            assert!(
+                self::view(&chat)
+                    .iter()
+                    .filter(|id| empty(id))
+                    .eq(view.iter().filter(|id| empty(id)))
+            );
             sound(&chat);
         }
     }
@@ -136,15 +148,25 @@ fn nothing_that_was_stored_is_ever_written_differently() {
         for (id, words) in &said {
             assert_eq!(&self::words(chat, *id), words);
         }
-        said = logged(chat).iter().map(|id| (*id, words(chat, *id))).collect();
+        said = logged(chat)
+            .iter()
+            .map(|id| (*id, words(chat, *id)))
+            .collect();
     };
     grow(&chat);
-    for more in [vec![compacts()], steps("U A U A"), vec![compacts()], steps("U")] {
+    for more in [
+        vec![compacts()],
+        steps("U A U A"),
+        vec![compacts()],
+        steps("U"),
+    ] {
         all.extend(more);
         import_into(&store, all.clone());
         grow(&chat);
     }
-    let chat = chat.with_strategies(chain("sliding-window:keep=1")).unwrap();
+    let chat = chat
+        .with_strategies(chain("sliding-window:keep=1"))
+        .unwrap();
     grow(&chat);
     talk(&chat, "A A U");
     let visit = chat.call().unwrap().visits[0];
@@ -171,10 +193,18 @@ fn a_summary_in_the_users_role_is_nobodys_request() {
             let claim = claims(&chat)[0];
             let of = |p: &ctxlog::window::Projection| {
                 let message = p.message(claim).unwrap();
-                (message.author(), p.in_request(message), p.run(), p.in_envelope(message))
+                (
+                    message.author(),
+                    p.in_request(message),
+                    p.run(),
+                    p.in_envelope(message),
+                )
             };
             let (author, request, run, envelope) = chat.with_projection(of).unwrap();
-            assert_eq!((author, request, envelope), (Author::Application, false, false));
+            assert_eq!(
+                (author, request, envelope),
+                (Author::Application, false, false)
+            );
             assert_ne!(run, Some(claim.seq()));
             // It is no target of what brings messages back, and it leaves like any other.
             let there = chat.restore(claim);
@@ -184,7 +214,9 @@ fn a_summary_in_the_users_role_is_nobodys_request() {
             assert!(!view(&chat).contains(&claim));
             chat.undo(undone).unwrap();
             assert_eq!(view(&chat), before, "across it, and back");
-            let chat = chat.with_strategies(chain("sliding-window:keep=1")).unwrap();
+            let chat = chat
+                .with_strategies(chain("sliding-window:keep=1"))
+                .unwrap();
             let request = talk(&chat, "A U A A")[1];
             chat.call().unwrap();
             assert!(view(&chat).contains(&claim), "it was brought back just now");
@@ -265,7 +297,8 @@ fn the_creation_is_an_entry_and_nothing_is_beside_the_log() {
         .with_open_calls(OpenCalls::Refuse)
         .unwrap();
     let settings = ctxlog::log::Json(r#"{"temperature":0.25}"#.to_owned());
-    chat.set_request("openai-chat", Some("m"), &settings).unwrap();
+    chat.set_request("openai-chat", Some("m"), &settings)
+        .unwrap();
     talk(&chat, "S U A U A");
     let visit = chat.call().unwrap().visits[0];
     let all = entries(&chat);
@@ -274,7 +307,12 @@ fn the_creation_is_an_entry_and_nothing_is_beside_the_log() {
     // What is no edit cannot be undone, the creation least of all.
     for entry in all.iter().filter(|e| e.seq != visit) {
         let undone = chat.undo(entry.seq);
-        assert_eq!(reason(undone), RequestReason::NothingMatches, "{}", entry.seq);
+        assert_eq!(
+            reason(undone),
+            RequestReason::NothingMatches,
+            "{}",
+            entry.seq
+        );
     }
     chat.undo(visit).unwrap();
     let state = |chat: &Conversation| {
@@ -282,7 +320,11 @@ fn the_creation_is_an_entry_and_nothing_is_beside_the_log() {
             let settings = p.settings().map(|s| s.1.clone());
             (p.chain().to_vec(), settings, p.open_calls_policy())
         };
-        (chat.name().to_owned(), chat.with_projection(of).unwrap(), view(chat))
+        (
+            chat.name().to_owned(),
+            chat.with_projection(of).unwrap(),
+            view(chat),
+        )
     };
     let cold = taken_elsewhere(&chat);
     assert_eq!(state(&cold), state(&chat));
@@ -349,7 +391,12 @@ fn every_kind_of_entry_comes_back_as_it_was_also_one_that_is_not_known() {
             let chat = store.conversation("a").unwrap();
             talk(&chat, "S U");
             let bytes = vec![kind, 1, 2, 3];
-            file_unknown(&store, &chat, Body::Unknown { kind, bytes }, must_understand);
+            file_unknown(
+                &store,
+                &chat,
+                Body::Unknown { kind, bytes },
+                must_understand,
+            );
             let store = Store::on(Arc::new(backend));
             let chat = store.existing("a").unwrap();
             let head = chat.head().unwrap().unwrap();
@@ -357,7 +404,10 @@ fn every_kind_of_entry_comes_back_as_it_was_also_one_that_is_not_known() {
                 Ok(window) => assert!(!must_understand && window.items.len() == 2),
                 Err(error) => assert!(must_understand, "{error}"),
             }
-            assert_eq!(chat.window_after(Seq(head.seq.0 - 1)).unwrap().items.len(), 2);
+            assert_eq!(
+                chat.window_after(Seq(head.seq.0 - 1)).unwrap().items.len(),
+                2
+            );
             intact(&chat);
             let cold = taken_elsewhere(&chat);
             assert_eq!(cold.head().unwrap(), Some(head));
@@ -426,7 +476,10 @@ fn what_the_engine_itself_says_is_fixed_and_labelled_and_no_instruction() {
         let (id, head) = (MessageId(made[0]), chat.head().unwrap().unwrap().seq);
         let content = chat.message_at(id, head).unwrap();
         let message = content.into_message(Role::User, Author::Person);
-        assert_eq!((&message.role, message.author), (&Role::Tool, Author::Engine));
+        assert_eq!(
+            (&message.role, message.author),
+            (&Role::Tool, Author::Engine)
+        );
         sound(&chat);
         message.words()
     };

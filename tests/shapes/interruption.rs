@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use ctxlog::engine::Store;
 use ctxlog::formats::Profile;
-use ctxlog::store::Level;
 use ctxlog::log::{
     Author, Message, MessageId, OpenCalls, Part, PartBody, Provenance, RequestReason, Role, Shape,
 };
+use ctxlog::store::Level;
 
 use crate::failing::Failing;
 use crate::support::{
@@ -78,7 +78,10 @@ fn a_batch_that_a_person_broke_into_is_refused_or_closed_as_configured() {
         let head = refusing.head().unwrap();
         assert_eq!(reason(refusing.call()), RequestReason::OpenCalls);
         assert_eq!(refusing.head().unwrap(), head, "nothing is written");
-        for id in ["Ra", "Rb", "Rc"].iter().filter(|r| !answered.contains(**r)) {
+        for id in ["Ra", "Rb", "Rc"]
+            .iter()
+            .filter(|r| !answered.contains(**r))
+        {
             talk(&refusing, id);
         }
         assert!(refusing.call().unwrap().closed.is_empty());
@@ -182,9 +185,8 @@ fn reasoning_alone_is_not_sent_and_an_empty_result_is() {
         let text = serde_json::Value::from(messages.clone()).to_string();
         assert!(!text.contains("hm"), "{text}");
         assert!(!repairs.is_empty(), "that it was left out is said");
-        let result = |(role, b): &(&str, &serde_json::Value)| {
-            *role == "tool" || b["type"] == "tool_result"
-        };
+        let result =
+            |(role, b): &(&str, &serde_json::Value)| *role == "tool" || b["type"] == "tool_result";
         let results = blocks(&messages).into_iter().filter(result).count();
         assert_eq!(results, 2, "{text}");
     }
@@ -255,11 +257,16 @@ fn torn_stores_that_lost_something() -> usize {
         bytes[written - back * 40..].fill(0);
         std::fs::write(torn.join("sled/db"), &bytes).unwrap();
         // What was synced after all may not be missing: then the store says so and opens not.
-        let Ok(store) = Store::open(&torn) else { continue };
+        let Ok(store) = Store::open(&torn) else {
+            continue;
+        };
         let chat = store.existing("a").unwrap();
         let before = logged(&chat);
         assert!(whole.starts_with(&before), "{back}: a prefix");
-        (opened, shorter) = (opened + 1, shorter + usize::from(before.len() < whole.len()));
+        (opened, shorter) = (
+            opened + 1,
+            shorter + usize::from(before.len() < whole.len()),
+        );
         talk(&chat, "U A");
         let now = logged(&chat);
         assert_eq!(now.len(), before.len() + 2);

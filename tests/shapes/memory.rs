@@ -19,7 +19,9 @@ fn a_destroyed_payload_is_nowhere_and_everything_else_still_verifies() {
         let backend = MemoryStore::new();
         let store = Store::on(Arc::new(backend.clone()));
         let chat = store.conversation("a").unwrap();
-        let chat = chat.with_strategies(chain("sliding-window:keep=2")).unwrap();
+        let chat = chat
+            .with_strategies(chain("sliding-window:keep=2"))
+            .unwrap();
         talk(&chat, "S U A");
         let secret = chat.append(Message::person("hunter2 ".repeat(times)));
         let secret = secret.unwrap().message();

@@ -43,7 +43,12 @@ fn kept(chat: &Conversation, spec: &str, id: MessageId) -> bool {
 fn a_cut_opens_on_the_user_or_says_what_held_the_opener() {
     let mut moved = 0;
     for spec in every_cut() {
-        for said in ["U A U A", "S U A U A U A", "U A A U A A U A", "U Aa Ra A U A U"] {
+        for said in [
+            "U A U A",
+            "S U A U A U A",
+            "U A A U A A U A",
+            "U Aa Ra A U A U",
+        ] {
             let chat = chat(&spec);
             talk(&chat, said);
             if chat.call().unwrap().visits.is_empty() {
@@ -113,7 +118,12 @@ fn times_that_are_equal_or_go_back_change_no_order() {
 #[test]
 fn what_is_stored_at_one_time_comes_back_in_its_order() {
     let dir = tempfile::tempdir().unwrap();
-    let orders = ["U Aa Ra A", "Aa U Ra A A", "U Aa,b Rb Ra A U", "Aa Ra Aa Ra Aa Ra A"];
+    let orders = [
+        "U Aa Ra A",
+        "Aa U Ra A A",
+        "U Aa,b Rb Ra A U",
+        "Aa Ra Aa Ra Aa Ra A",
+    ];
     let at = Options {
         at: Some(Micros(1)),
         ..Options::default()

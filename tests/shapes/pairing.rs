@@ -4,14 +4,13 @@ use ctxlog::audit::why;
 use ctxlog::engine::Conversation;
 use ctxlog::formats::Profile;
 use ctxlog::log::{
-    GroupReason, Message, MessageId, OpenCalls, Part, PartBody, RequestReason, Role,
-    VisitOutcome,
+    GroupReason, Message, MessageId, OpenCalls, Part, PartBody, RequestReason, Role, VisitOutcome,
 };
 use ctxlog::window::Conservation;
 
 use crate::support::{
-    blocks, claims, compacts, compacts_to, every_cut, fate, imported, logged, read_anthropic, says, sends, sound,
-    steps, view, words,
+    blocks, claims, compacts, compacts_to, every_cut, fate, imported, logged, read_anthropic, says,
+    sends, sound, steps, view, words,
 };
 use crate::talk::{chat, message, reason, refuses, talk, there, visits};
 
@@ -294,7 +293,8 @@ fn a_call_that_the_provider_runs_and_has_not_answered_may_not_leave() {
     for kind in ["server_tool_use", "mcp_tool_use", "some_later_tool_use"] {
         let block = format!(r#"{{"type":"{kind}","id":"s","name":"search","input":{{}}}}"#);
         let read = read_anthropic(&format!(r#"{{"role":"assistant","content":[{block}]}}"#));
-        let native = |p: &Part| matches!(&p.body, PartBody::Call { native: Some(n), .. } if n == kind);
+        let native =
+            |p: &Part| matches!(&p.body, PartBody::Call { native: Some(n), .. } if n == kind);
         assert!(read.parts.iter().any(native), "{kind} is a call");
         for spec in every_cut() {
             let chat = chat(&spec);
@@ -350,7 +350,13 @@ fn an_id_that_comes_again_makes_no_request_illegal() {
     let mut before: Vec<String> = Vec::new();
     let chat = chat("");
     talk(&chat, "S U");
-    for turn in ["At Rt A U", "At Rt", "At,t Rt Rt", "At Rt A", "U At,t,t Rt Rt Rt"] {
+    for turn in [
+        "At Rt A U",
+        "At Rt",
+        "At,t Rt Rt",
+        "At Rt A",
+        "U At,t,t Rt Rt Rt",
+    ] {
         talk(&chat, turn);
         said.push_str(turn);
         let mut now = Vec::new();
@@ -363,7 +369,10 @@ fn an_id_that_comes_again_makes_no_request_illegal() {
         }
         // What was sent before is sent the same.
         for (before, now) in before.iter().zip(&now) {
-            assert!(now.starts_with(before.trim_end_matches(']')), "{before} {now}");
+            assert!(
+                now.starts_with(before.trim_end_matches(']')),
+                "{before} {now}"
+            );
         }
         before = now;
         sound(&chat);

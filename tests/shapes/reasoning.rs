@@ -58,7 +58,10 @@ fn signed_reasoning_is_sent_with_its_whole_message_or_not_at_all() {
     // Two in a row stay two, each with its own.
     let chat = chat("");
     talk(&chat, "U");
-    let (one, two) = (thinks("one", Some("x"), &[]), thinks("two", Some("y"), &["a"]));
+    let (one, two) = (
+        thinks("one", Some("x"), &[]),
+        thinks("two", Some("y"), &["a"]),
+    );
     chat.append(one.0).unwrap();
     chat.append(two.0).unwrap();
     talk(&chat, "Ra U");

@@ -32,9 +32,7 @@ fn a_target_that_protected_messages_use_up_is_told_with_what_is_missing() {
             let size = chat
                 .with_projection(|p| p.tokens(ctxlog::window::Measure::Estimate))
                 .unwrap();
-            let told = outcomes(&chat)
-                .iter()
-                .any(|o| o.0 == VisitOutcome::Short);
+            let told = outcomes(&chat).iter().any(|o| o.0 == VisitOutcome::Short);
             assert!(told || size.unwrap().total <= limit, "{spec}");
         }
         sound(&chat);
@@ -57,7 +55,11 @@ fn the_request_is_in_every_window_of_a_long_tool_loop_and_every_visit_is_told() 
         let ids = talk(&chat, "S U A U");
         // Long where the cut is at work all the time, short elsewhere.
         let long = ["keep=2,unit=m", "window=3,head=0", "limit=5,keep=1"];
-        let rounds = if long.iter().any(|l| spec.contains(l)) { 60 } else { 8 };
+        let rounds = if long.iter().any(|l| spec.contains(l)) {
+            60
+        } else {
+            8
+        };
         for _ in 0..rounds {
             let call = chat.call().unwrap();
             let holds = |n: usize| call.window.contains(ids[n]);
@@ -65,7 +67,9 @@ fn the_request_is_in_every_window_of_a_long_tool_loop_and_every_visit_is_told() 
             talk(&chat, "Aa,a Ra Ra");
         }
         chat.call().unwrap();
-        if spec.starts_with("sliding-window:keep=2,unit=g") || spec.starts_with("token-budget:limit=3") {
+        if spec.starts_with("sliding-window:keep=2,unit=g")
+            || spec.starts_with("token-budget:limit=3")
+        {
             assert!(!view(&chat).contains(&ids[1]), "an earlier request may go");
             let reason = refuses(&chat, ids[3]);
             assert_eq!(reason, Some(GroupReason::CurrentRequest), "{spec}");
@@ -116,7 +120,12 @@ fn a_finished_request_does_not_stay_when_its_answer_has_left() {
 #[test]
 fn a_message_that_has_just_come_survives_every_cut() {
     for spec in every_cut() {
-        for (before, new) in [("S U A U A", "U"), ("U Aa Ra A", "U"), ("S", "U"), ("U A", "U U U")] {
+        for (before, new) in [
+            ("S U A U A", "U"),
+            ("U Aa Ra A", "U"),
+            ("S", "U"),
+            ("U A", "U U U"),
+        ] {
             let chat = chat(&spec);
             talk(&chat, before);
             chat.call().unwrap();
@@ -142,9 +151,21 @@ fn a_message_that_has_just_come_survives_every_cut() {
 #[test]
 fn no_cut_empties_the_list() {
     for spec in every_cut() {
-        for said in ["S U Aa Ra", "U Aa Ra", "S", "X", "A", "Aa Ra", "S Aa Ra", "A A A", "X X"] {
+        for said in [
+            "S U Aa Ra",
+            "U Aa Ra",
+            "S",
+            "X",
+            "A",
+            "Aa Ra",
+            "S Aa Ra",
+            "A A A",
+            "X X",
+        ] {
             let chat = chat(&spec);
-            let big = said.contains('U').then(|| Message::person("big ".repeat(500)));
+            let big = said
+                .contains('U')
+                .then(|| Message::person("big ".repeat(500)));
             let ids = match big {
                 Some(big) => {
                     let (front, rest) = said.split_once('U').unwrap();

@@ -24,7 +24,13 @@ fn sources(chat: &Conversation, claim: MessageId) -> Vec<MessageId> {
 /// B65. A compaction put back what an earlier one had taken out, and the window grew.
 #[test]
 fn a_summary_draws_on_what_is_in_the_window_alone() {
-    for gone in [vec![1], vec![0, 1], vec![4, 5], vec![1, 2, 3], vec![0, 1, 2, 3, 4, 5]] {
+    for gone in [
+        vec![1],
+        vec![0, 1],
+        vec![4, 5],
+        vec![1, 2, 3],
+        vec![0, 1, 2, 3, 4, 5],
+    ] {
         let mut all = steps("U Aa Ra A U A");
         all.push(Step::Rewound {
             gone: gone.clone(),
@@ -145,7 +151,9 @@ fn a_failed_edit_leaves_everything_as_it_was() {
     let mut said = steps("S U Aa Ra A U A");
     import_into(&store, said.clone());
     let chat = store.existing("a").unwrap();
-    let chat = chat.with_strategies(chain("sliding-window:keep=1")).unwrap();
+    let chat = chat
+        .with_strategies(chain("sliding-window:keep=1"))
+        .unwrap();
     talk(&chat, "U A");
     let visit = chat.call().unwrap().visits[0];
     talk(&chat, "A A U");
@@ -202,7 +210,9 @@ fn no_beginning_of_a_log_has_a_hole_that_nothing_stands_for() {
     all.push(compacts());
     all.extend(steps("U"));
     let chat = imported(all);
-    let chat = chat.with_strategies(chain("sliding-window:keep=1")).unwrap();
+    let chat = chat
+        .with_strategies(chain("sliding-window:keep=1"))
+        .unwrap();
     talk(&chat, "A U A");
     chat.call().unwrap();
     for entry in entries(&chat) {

@@ -214,9 +214,7 @@ pub fn words(chat: &Conversation, id: MessageId) -> String {
 /// The entries of a log.
 pub fn entries(chat: &Conversation) -> Vec<Entry> {
     let head = chat.head().unwrap().unwrap().seq;
-    (0..=head.0)
-        .map(|n| chat.entry(Seq(n)).unwrap())
-        .collect()
+    (0..=head.0).map(|n| chat.entry(Seq(n)).unwrap()).collect()
 }
 
 /// How every visit of a log ended, with its shortfall.

@@ -177,13 +177,7 @@ fn results_behind_words(message: &Json) -> bool {
 }
 
 fn is_part_type(kind: &str) -> bool {
-    [
-        "",
-        "text",
-        "thinking",
-        "redacted_thinking",
-    ]
-    .contains(&kind)
+    ["", "text", "thinking", "redacted_thinking"].contains(&kind)
         || kind.ends_with("tool_use")
         || kind.ends_with("tool_result")
 }
