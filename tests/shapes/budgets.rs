@@ -17,11 +17,11 @@ fn tokens(chat: &Conversation, measure: Measure) -> u64 {
     tokens.unwrap().total
 }
 
-fn used(input: u64) -> Option<Usage> {
-    Some(Usage {
+fn used(input: u64) -> Usage {
+    Usage {
         input: Some(input),
         ..Usage::default()
-    })
+    }
 }
 
 /// B55. Usage from before a compaction fired the next one.
@@ -32,10 +32,10 @@ fn a_reading_of_another_window_never_triggers() {
     let first = chat.call().unwrap();
     let outcome = visits(&chat, &first)[0].outcome;
     assert_eq!(outcome, VisitOutcome::Unmeasurable);
-    chat.returned(first.id, used(0)).unwrap();
+    chat.returned(first.id, Some(used(0))).unwrap();
     let second = chat.call().unwrap();
     assert!(second.visits.is_empty(), "said once");
-    chat.returned(second.id, used(500)).unwrap();
+    chat.returned(second.id, Some(used(500))).unwrap();
     let third = chat.call().unwrap();
     assert_eq!(visits(&chat, &third)[0].before.amount, 500);
     assert_eq!(there(&chat, &ids), [0_usize; 0]);
@@ -48,7 +48,7 @@ fn a_reading_of_another_window_never_triggers() {
     talk(&chat, "A A A A");
     let first = chat.call().unwrap();
     assert!(first.visits.is_empty());
-    chat.returned(first.id, used(90)).unwrap();
+    chat.returned(first.id, Some(used(90))).unwrap();
     chat.append(Message::model("word ".repeat(30))).unwrap();
     let cut = chat.call().unwrap();
     assert!(visits(&chat, &cut)[0].before.amount > 100);
@@ -167,7 +167,9 @@ fn what_triggers_and_what_cuts_count_the_same_way_in_every_script() {
             let chat = store.conversation("a").unwrap();
             let chat = chat.with_strategy(budget).unwrap();
             let text = script.repeat(20);
-            (0..40).for_each(|_| drop(chat.append(Message::model(text.clone())).unwrap()));
+            for _ in 0..40 {
+                chat.append(Message::model(text.clone())).unwrap();
+            }
             let before = tokens(&chat, measure);
             let call = chat.call().unwrap();
             for visit in visits(&chat, &call) {
@@ -221,7 +223,7 @@ fn media_are_named_and_never_spelled_out_to_counters() {
         let body = serde_json::Value::from(messages).to_string();
         assert_eq!(body.matches(&data).count(), 20);
         // What they really cost is known once it is reported.
-        chat.returned(call.id, used(30_000)).unwrap();
+        chat.returned(call.id, Some(used(30_000))).unwrap();
         let next = chat.call().unwrap();
         assert_eq!(next.visits.len(), usize::from(measure == "auto"));
         sound(&chat);

@@ -13,6 +13,9 @@ use crate::support::{
 };
 use crate::talk::{chat, message, reason, talk};
 
+/// One way of writing.
+type Attempt<'a> = &'a dyn Fn(&Conversation) -> Result<(), ctxlog::Error>;
+
 /// B100. Two workers that knew the same head both succeeded, and one's work became unreachable.
 #[test]
 fn two_writers_that_knew_the_same_head_do_not_both_win() {
@@ -29,7 +32,7 @@ fn two_writers_that_knew_the_same_head_do_not_both_win() {
             (&two, &one)
         };
         // Each in its own way of writing.
-        let attempts: [&dyn Fn(&Conversation) -> Result<(), ctxlog::Error>; 3] = [
+        let attempts: [Attempt<'_>; 3] = [
             &|chat| chat.append(message("A")).map(drop),
             &|chat| chat.call().map(drop),
             &|chat| chat.note("what", None).map(drop),

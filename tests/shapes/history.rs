@@ -234,7 +234,11 @@ fn every_message_is_reachable_whatever_the_source_says_of_its_parents() {
     let name = |n: usize| format!("u{n}");
     for every in [1, 2, 3, 20] {
         let line = |n: usize| {
-            let role = if n % 2 == 0 { "user" } else { "assistant" };
+            let role = if n.is_multiple_of(2) {
+                "user"
+            } else {
+                "assistant"
+            };
             let parent = match n {
                 0 => String::new(),
                 n if n % every == 0 => format!("never written {n}"),

@@ -7,6 +7,10 @@
     clippy::cast_possible_wrap,
     reason = "numbers of messages, small here"
 )]
+#![allow(
+    clippy::redundant_closure_for_method_calls,
+    reason = "shorter to read in tests"
+)]
 
 mod budgets;
 mod concurrency;

@@ -83,7 +83,7 @@ fn times_that_are_equal_or_go_back_change_no_order() {
     let plain = chat("head-tail:window=4");
     talk(&plain, said);
     plain.call().unwrap();
-    let wild = |n: i64| [9, 0, 5, i64::MIN, i64::MAX][n as usize % 5];
+    let wild = |n: i64| [9, 0, 5, i64::MIN, i64::MAX][usize::try_from(n).unwrap() % 5];
     let times: [fn(i64) -> i64; 4] = [|_| 7, |n| -n, |n| n % 3, wild];
     for time in times {
         let chat = chat("head-tail:window=4");

@@ -255,7 +255,7 @@ fn an_interim_result_closes_nothing() {
         let ids = talk(&chat, "S U A U Aa Ia A A A A Ia A A A");
         let call = chat.call().unwrap();
         assert!(call.closed.is_empty());
-        assert_eq!(refuses_open(&chat, &ids[4]), Ok(()), "{spec}");
+        assert_eq!(refuses_open(&chat, ids[4]), Ok(()), "{spec}");
         whole(&chat, &ids, &[&[4, 5, 10]], &spec);
         talk(&chat, "Ra");
         for late in ["Ra", "Ia"] {
@@ -277,11 +277,11 @@ fn an_interim_result_closes_nothing() {
 }
 
 /// An open call is in the window, and where it was asked it refuses by name.
-fn refuses_open(chat: &Conversation, id: &MessageId) -> Result<(), String> {
-    if !view(chat).contains(id) {
+fn refuses_open(chat: &Conversation, id: MessageId) -> Result<(), String> {
+    if !view(chat).contains(&id) {
         return Err(format!("{id} is gone"));
     }
-    match refuses(chat, *id) {
+    match refuses(chat, id) {
         None | Some(GroupReason::UnresolvedToolCall) => Ok(()),
         Some(other) => Err(format!("{id} refuses as {other}")),
     }
@@ -302,7 +302,7 @@ fn a_call_that_the_provider_runs_and_has_not_answered_may_not_leave() {
             talk(&chat, "A A A A A A A A A");
             let closed = chat.call().unwrap().closed;
             assert!(closed.is_empty(), "nobody here can answer it");
-            assert_eq!(refuses_open(&chat, &call), Ok(()), "{kind}, {spec}");
+            assert_eq!(refuses_open(&chat, call), Ok(()), "{kind}, {spec}");
         }
         // With its result in the same message it is as free as any other.
         let answer = format!(

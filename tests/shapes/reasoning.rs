@@ -80,7 +80,7 @@ fn reasoning_is_never_shortened() {
             chat.append(message.clone()).unwrap();
             talk(&chat, "Ra");
             chat.call().unwrap();
-            assert_eq!(thinking(&chat), [wire.clone()], "{spec}");
+            assert_eq!(thinking(&chat), std::slice::from_ref(&wire), "{spec}");
             sound(&chat);
         }
     }
