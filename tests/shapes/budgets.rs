@@ -7,7 +7,7 @@ use ctxlog::log::{
     Visited,
 };
 use ctxlog::strategy::TokenBudget;
-use ctxlog::window::Measure;
+use ctxlog::window::{Measure, NoReading};
 
 use crate::support::{calls, entries, imported, outcomes, sends, sound, steps, view};
 use crate::talk::{chain, chat, talk, there, visits};
@@ -42,6 +42,14 @@ fn a_reading_of_another_window_never_triggers() {
     let fourth = chat.call().unwrap();
     let outcome = visits(&chat, &fourth)[0].outcome;
     assert_eq!(outcome, VisitOutcome::StaleMeasurement);
+
+    // Nor when the window has grown past the length of the one that was measured.
+    for _ in 0..5 {
+        talk(&chat, "A");
+        assert!(chat.call().unwrap().visits.is_empty(), "said once");
+        let reading = chat.with_projection(|p| p.tokens(Measure::Reported));
+        assert_eq!(reading.unwrap(), Err(NoReading::Stale));
+    }
 
     // Where a fallback is named it counts what is there now, and cuts nothing more.
     let chat = self::chat("token-budget:limit=100,low=0.5,keep=1,measure=auto");

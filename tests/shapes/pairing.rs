@@ -9,8 +9,8 @@ use ctxlog::log::{
 use ctxlog::window::Conservation;
 
 use crate::support::{
-    blocks, claims, compacts, compacts_to, every_cut, fate, imported, logged, read_anthropic, says,
-    sends, sound, steps, view, words,
+    blocks, claims, compacts, compacts_to, every_cut, fate, hard_problems, imported, logged,
+    read_anthropic, says, sends, sound, steps, view, words,
 };
 use crate::talk::{chat, message, reason, refuses, talk, there, visits};
 
@@ -316,6 +316,16 @@ fn a_call_that_the_provider_runs_and_has_not_answered_may_not_leave() {
         talk(&chat, "A A");
         chat.call().unwrap();
         assert!(!view(&chat).contains(&call), "{kind}");
+        // Alone and left behind, a provider refuses it: lint says so, and rendering leaves it out.
+        let alone = format!(
+            r#"{{"messages":[{{"role":"user","content":"a"}},{{"role":"assistant","content":[{block}]}},{{"role":"user","content":"b"}}]}}"#
+        );
+        let broken = hard_problems(Profile::Anthropic, &alone);
+        assert!(broken.iter().any(|p| p.starts_with("A15")), "{broken:?}");
+        let chat = self::chat("");
+        chat.append(read.clone()).unwrap();
+        talk(&chat, "U");
+        assert!(sends(&chat, Profile::Anthropic).1.contains(&"A15"));
     }
 }
 
