@@ -23,9 +23,7 @@ mod corners;
 #[path = "../common/data.rs"]
 mod data;
 mod files;
-mod generate;
 mod golden;
-mod oracle;
 mod properties;
 #[path = "../common/talk.rs"]
 mod talk;
