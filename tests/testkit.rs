@@ -154,7 +154,7 @@ fn a_strategy_that_obeys_the_laws_is_accepted() {
 #[test]
 fn ctxlogs_own_strategies_are_accepted() {
     let effort = Effort {
-        cases: 40,
+        cases: 20,
         ..Effort::default()
     };
     for spec in [
