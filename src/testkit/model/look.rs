@@ -1,0 +1,675 @@
+//! What a strategy makes of a window, and what the guard lets happen of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::decide::Model;
+use super::fold::Moment;
+use crate::log::{
+    Body, Change, GroupReason, Left, LeftReason, Ranges, Reading, Refused, Seq, Settings,
+    Skeleton, Trigger, Unit, VisitOutcome, Visited,
+};
+
+/// The method of the guess "a quarter of the UTF-16 length".
+const ESTIMATE: &str = "estimate:utf16/4";
+
+/// A strategy of the chain: its resolved spec, and its parameters by name.
+#[derive(Clone, Debug)]
+pub(super) struct Rule {
+    pub(super) spec: String,
+    options: BTreeMap<String, String>,
+}
+
+impl Rule {
+    pub(super) fn parse(spec: &str) -> Self {
+        let options = spec.split_once(':').map_or("", |(_, options)| options);
+        let pair = |option: &str| {
+            let (key, value) = option.split_once('=')?;
+            Some((key.to_owned(), value.to_owned()))
+        };
+        Self {
+            spec: spec.to_owned(),
+            options: options.split(',').filter_map(pair).collect(),
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.spec.split(':').next().unwrap_or_default()
+    }
+
+    fn text(&self, option: &str) -> &str {
+        self.options.get(option).map_or("", String::as_str)
+    }
+
+    fn number(&self, option: &str) -> u64 {
+        self.text(option).parse().unwrap_or(0)
+    }
+
+    /// `low=0.8` as 800.
+    fn thousandths(&self, option: &str) -> u64 {
+        let (whole, rest) = self.text(option).split_once('.').unwrap_or((self.text(option), ""));
+        let digits = format!("{whole}{rest:0<3}");
+        digits.parse().unwrap_or(0)
+    }
+
+    fn unit(&self) -> Unit {
+        match self.text("unit") {
+            "group" => Unit::Group,
+            "message" => Unit::Message,
+            "request" => Unit::Request,
+            _ => Unit::Token,
+        }
+    }
+
+    /// Keeping nothing and a budget of nothing are not possible, nor is a low-water mark outside
+    /// the budget.
+    pub(super) fn is_possible(&self) -> bool {
+        match self.name() {
+            "sliding-window" => self.number("keep") > 0,
+            "head-tail" => self.number("window") > 0,
+            "token-budget" => {
+                self.number("limit") > 0 && (1..=1_000).contains(&self.thousandths("low"))
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether it looks at counted tokens, so that messages carry their counts.
+    pub(super) fn counts_tokens(&self) -> bool {
+        self.name() == "token-budget" && self.text("measure") != "estimate"
+    }
+
+    fn is_own(&self) -> bool {
+        !["sliding-window", "head-tail", "token-budget"].contains(&self.name())
+    }
+}
+
+/// A group of the window.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// Its messages in the window, in window order.
+    pub ids: Vec<u64>,
+    /// The place of its newest message; groups are ordered by it.
+    pub newest: u64,
+    /// Whether it is all system envelope.
+    pub envelope: bool,
+    /// The run of its newest message, from 1; 0 before the first.
+    pub run: usize,
+}
+
+impl Moment {
+    /// The groups of the window: components over the edges between messages, in the order of their
+    /// newest message's place.
+    #[must_use]
+    pub fn groups(&self) -> Vec<Group> {
+        let mut names: BTreeMap<u64, u64> = self.messages.iter().map(|m| (m.id, m.id)).collect();
+        loop {
+            let before = names.clone();
+            for m in &self.messages {
+                for edge in &m.edges {
+                    let (Some(a), Some(b)) = (names.get(&m.id), names.get(edge)) else {
+                        continue;
+                    };
+                    let name = *a.min(b);
+                    names.insert(m.id, name);
+                    names.insert(*edge, name);
+                }
+            }
+            if names == before {
+                break;
+            }
+        }
+        let mut members: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        for id in &self.window {
+            let name = names.get(id).copied().unwrap_or(*id);
+            members.entry(name).or_default().push(*id);
+        }
+        let place = |id: &u64| self.get(*id).map_or(0, |m| m.place);
+        let mut groups: Vec<Group> = members
+            .into_values()
+            .map(|ids| {
+                let newest = ids.iter().map(place).max().unwrap_or(0);
+                Group {
+                    newest,
+                    envelope: ids.iter().all(|id| self.in_envelope(*id)),
+                    run: self.runs.iter().filter(|run| **run <= newest).count(),
+                    ids,
+                }
+            })
+            .collect();
+        groups.sort_by_key(|g| g.newest);
+        groups
+    }
+
+    /// Why the log itself does not let a group leave, the first in the order of precedence. What is
+    /// paused, streaming, observed or pinned by hand does not exist yet.
+    fn holds(&self, group: &Group) -> Option<GroupReason> {
+        let any = |holds: &dyn Fn(u64) -> bool| group.ids.iter().any(|id| holds(*id));
+        if any(&|id| self.in_request(id)) {
+            return Some(GroupReason::CurrentRequest);
+        }
+        if any(&|id| self.in_envelope(id)) {
+            return Some(GroupReason::SystemEnvelope);
+        }
+        if any(&|id| self.open.iter().any(|(message, _)| *message == id)) {
+            return Some(GroupReason::UnresolvedToolCall);
+        }
+        // What was restored may not leave until one call has seen it.
+        let calls = self.calls.len();
+        let unseen = |id| self.get(id).is_some_and(|m| m.restored == Some(calls));
+        any(&unseen).then_some(GroupReason::Pinned)
+    }
+
+    /// Message ids as ranges over every message ever logged.
+    pub(super) fn ranges(&self, ids: &BTreeSet<u64>) -> Ranges {
+        let mut ranges: Vec<(Seq, Seq)> = Vec::new();
+        let mut before = false;
+        for id in self.messages.iter().map(|m| m.id) {
+            let named = ids.contains(&id);
+            match ranges.last_mut().filter(|_| before) {
+                Some((_, last)) if named => *last = Seq(id),
+                _ if named => ranges.push((Seq(id), Seq(id))),
+                _ => {}
+            }
+            before = named;
+        }
+        Ranges(ranges)
+    }
+}
+
+/// What a strategy wants of the groups.
+struct Wish {
+    before: Reading,
+    limit: u64,
+    target: u64,
+    /// Per group: what goes of the measure with it. Requests are counted, not summed.
+    sizes: Vec<u64>,
+    keep: BTreeSet<usize>,
+    head: BTreeSet<usize>,
+    /// Whether every group is asked, also when the target is met.
+    ask_all: bool,
+    reason: LeftReason,
+}
+
+/// What becomes of a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    Leaves(LeftReason),
+    Refuses(GroupReason),
+    NotNeeded,
+}
+
+/// What a measure without a reading comes to.
+enum Due {
+    No,
+    Unmeasurable(VisitOutcome),
+    Yes(Wish),
+}
+
+impl Model {
+    /// One look: nothing, or a visit. A strategy that engages stands down while nothing would leave
+    /// and nothing left at its previous visit either.
+    pub(super) fn look(
+        &self,
+        position: u32,
+        rule: &Rule,
+        own: &[&Visited],
+    ) -> Result<Option<Visited>, String> {
+        let groups = self.now.groups();
+        if rule.is_own() {
+            let filed = own.iter().find(|v| v.position == position && v.strategy == rule.spec);
+            return match filed {
+                Some(visit) => self.lawful(&groups, visit).map(|()| Some((*visit).clone())),
+                None => Ok(None),
+            };
+        }
+        let previous = self.previous(rule);
+        let due = match rule.name() {
+            "token-budget" => self.budget(rule, &groups),
+            _ => self.newest(rule, &groups),
+        };
+        let wish = match due {
+            Due::No => return Ok(None),
+            Due::Unmeasurable(outcome) => {
+                return Ok(self.unmeasurable(position, rule, previous, outcome));
+            }
+            Due::Yes(wish) => wish,
+        };
+        let fates = self.decide(&groups, &wish);
+        let frees = fates.iter().any(|f| matches!(f, Fate::Leaves(_)));
+        if !frees && previous.is_some_and(|(_, v)| v.change == Change::default() && asked(v)) {
+            return Ok(None);
+        }
+        let mut visit = self.blank_visit(position, rule, previous, wish.before.clone());
+        let after = after(&wish, &groups, &fates);
+        let shortfall = after.saturating_sub(wish.target);
+        visit.limit = wish.limit;
+        visit.target = wish.target;
+        visit.after.amount = after;
+        visit.shortfall = (shortfall > 0).then_some(shortfall);
+        visit.outcome = match (shortfall, frees) {
+            (0, true) => VisitOutcome::Done,
+            (0, false) => VisitOutcome::NoProgress,
+            _ => VisitOutcome::Short,
+        };
+        self.account(&groups, &fates, &mut visit);
+        Ok(Some(visit))
+    }
+
+    fn previous(&self, rule: &Rule) -> Option<(Seq, &Visited)> {
+        self.log.iter().rev().find_map(|e| match &e.body {
+            Body::Visited(v) if v.strategy == rule.spec => Some((e.seq, v)),
+            _ => None,
+        })
+    }
+
+    fn blank_visit(
+        &self,
+        position: u32,
+        rule: &Rule,
+        previous: Option<(Seq, &Visited)>,
+        before: Reading,
+    ) -> Visited {
+        Visited {
+            strategy: rule.spec.clone(),
+            position,
+            base: Seq(self.next().saturating_sub(1)),
+            trigger: Trigger::Call,
+            after: before.clone(),
+            before,
+            limit: 0,
+            target: 0,
+            outcome: VisitOutcome::Done,
+            shortfall: None,
+            refused: Vec::new(),
+            released: Ranges::default(),
+            unchanged_since: previous.filter(|(_, v)| asked(v)).map(|(seq, _)| seq),
+            first_changed: None,
+            change: Change::default(),
+        }
+    }
+
+    /// A measure that has no reading is said once.
+    fn unmeasurable(
+        &self,
+        position: u32,
+        rule: &Rule,
+        previous: Option<(Seq, &Visited)>,
+        outcome: VisitOutcome,
+    ) -> Option<Visited> {
+        if previous.is_some_and(|(_, v)| v.outcome == outcome) {
+            return None;
+        }
+        let before = Reading {
+            unit: Unit::Token,
+            method: "reported".into(),
+            amount: 0,
+        };
+        let mut visit = self.blank_visit(position, rule, previous, before);
+        visit.outcome = outcome;
+        visit.limit = rule.number("limit");
+        visit.unchanged_since = None;
+        Some(visit)
+    }
+
+    /// `sliding-window` and `head-tail`: engages when more than it keeps are there, the envelope
+    /// aside; wants everything outside the newest (and the head) to leave.
+    fn newest(&self, rule: &Rule, groups: &[Group]) -> Due {
+        let unit = rule.unit();
+        let (count, reach) = match rule.name() {
+            "head-tail" => (rule.number("window"), rule.number("head")),
+            _ => (rule.number("keep"), 0),
+        };
+        let keep = self.newest_groups(groups, count, unit);
+        let head = self.head_groups(groups, reach);
+        let sizes: Vec<u64> = groups.iter().map(|g| size(g, unit)).collect();
+        let all: BTreeSet<usize> = (0..groups.len()).collect();
+        let kept: BTreeSet<usize> = keep.union(&head).copied().collect();
+        let before = amount(groups, &sizes, unit, &all);
+        let target = amount(groups, &sizes, unit, &kept);
+        if before <= count {
+            return Due::No;
+        }
+        Due::Yes(Wish {
+            before: Reading {
+                unit,
+                method: "count".into(),
+                amount: before,
+            },
+            limit: count,
+            target,
+            sizes,
+            keep,
+            head,
+            ask_all: true,
+            reason: LeftReason::BeyondKeep,
+        })
+    }
+
+    /// The groups that hold one of the newest units, the envelope aside.
+    fn newest_groups(&self, groups: &[Group], count: u64, unit: Unit) -> BTreeSet<usize> {
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        let outside = || groups.iter().enumerate().filter(|(_, g)| !g.envelope);
+        match unit {
+            Unit::Message => {
+                let window = self.now.window.iter().rev();
+                let outside_envelope = window.filter(|id| !self.now.in_envelope(**id));
+                let newest: Vec<u64> = outside_envelope.take(count).copied().collect();
+                outside()
+                    .filter(|(_, g)| g.ids.iter().any(|id| newest.contains(id)))
+                    .map(|(i, _)| i)
+                    .collect()
+            }
+            Unit::Request => {
+                let runs: BTreeSet<usize> = outside().map(|(_, g)| g.run).collect();
+                let newest: Vec<usize> = runs.into_iter().rev().take(count).collect();
+                outside()
+                    .filter(|(_, g)| newest.contains(&g.run))
+                    .map(|(i, _)| i)
+                    .collect()
+            }
+            _ => {
+                let all: Vec<usize> = outside().map(|(i, _)| i).collect();
+                all.into_iter().rev().take(count).collect()
+            }
+        }
+    }
+
+    /// The groups that hold one of the first messages of the conversation, the envelope aside.
+    fn head_groups(&self, groups: &[Group], reach: u64) -> BTreeSet<usize> {
+        let reach = usize::try_from(reach).unwrap_or(usize::MAX);
+        let said = self.now.messages.iter().filter(|m| !m.instruction && m.sources.is_none());
+        let first: Vec<u64> = said.take(reach).map(|m| m.id).collect();
+        let holds = |g: &Group| g.ids.iter().any(|id| first.contains(id));
+        let all = groups.iter().enumerate();
+        all.filter(|(_, g)| holds(g)).map(|(i, _)| i).collect()
+    }
+
+    /// `token-budget`: engages when the window's tokens exceed the limit; wants the oldest to leave
+    /// down to the low-water mark.
+    fn budget(&self, rule: &Rule, groups: &[Group]) -> Due {
+        let limit = rule.number("limit");
+        let (method, items, total) = match self.tokens(rule.text("measure")) {
+            Ok(tokens) => tokens,
+            Err(outcome) => return Due::Unmeasurable(outcome),
+        };
+        if total <= limit {
+            return Due::No;
+        }
+        let item = |id: &u64| items.get(id).copied().unwrap_or(0);
+        let sizes = groups
+            .iter()
+            .map(|g| g.ids.iter().map(item).fold(0, u64::saturating_add))
+            .collect();
+        let low = limit.saturating_mul(rule.thousandths("low"));
+        Due::Yes(Wish {
+            before: Reading {
+                unit: Unit::Token,
+                method,
+                amount: total,
+            },
+            limit,
+            target: low.checked_div(1_000).unwrap_or(0),
+            sizes,
+            keep: self.newest_groups(groups, rule.number("keep"), Unit::Group),
+            head: BTreeSet::new(),
+            ask_all: false,
+            reason: LeftReason::OverBudget,
+        })
+    }
+
+    /// The window's tokens: the method, each message's, the total. `auto` and `reported` take a
+    /// reading that serves the window, with counted tokens of what came since; where none does,
+    /// `reported` has no measure, and the others count, the settings included.
+    fn tokens(&self, measure: &str) -> Result<(String, BTreeMap<u64, u64>, u64), VisitOutcome> {
+        let shown: Vec<(u64, &Skeleton)> = self
+            .now
+            .window
+            .iter()
+            .filter_map(|id| Some((*id, self.now.get(*id)?.skeletons.last()?.as_ref())))
+            .collect();
+        let method = shown.first().and_then(|(_, s)| Some(s.tokens.as_ref()?.method.clone()));
+        let same = |s: &Skeleton| s.tokens.as_ref().map(|c| &c.method) == method.as_ref();
+        let counted = measure != "estimate" && shown.iter().all(|(_, s)| same(s));
+        let method = method.filter(|_| counted).unwrap_or_else(|| ESTIMATE.to_owned());
+        let size = |s: &Skeleton| match &s.tokens {
+            Some(count) if count.method == method => count.amount,
+            _ => s.utf16.div_ceil(4),
+        };
+        let items: Vec<(u64, u64)> = shown.iter().map(|(id, s)| (*id, size(s))).collect();
+        let sum = |from| items.iter().skip(from).fold(0, |n: u64, (_, t)| n.saturating_add(*t));
+        let by_id = items.iter().copied().collect();
+        match self.serves() {
+            Ok((length, input)) if matches!(measure, "auto" | "reported") => {
+                let total = input.saturating_add(sum(length));
+                Ok((format!("reported+{method}"), by_id, total))
+            }
+            Err(outcome) if measure == "reported" => Err(outcome),
+            _ => {
+                let total = sum(0).saturating_add(overhead(self.settings().as_ref(), &method));
+                Ok((method, by_id, total))
+            }
+        }
+    }
+
+    /// The newest reported reading serves this window when the window it was reported for is a
+    /// prefix of this one: its length and its input tokens.
+    fn serves(&self) -> Result<(usize, u64), VisitOutcome> {
+        let reading = self.log.iter().rev().find_map(|e| match &e.body {
+            Body::Returned(r) => Some((r.call.0, r.usage?.total_input()?)),
+            _ => None,
+        });
+        let (call, input) = reading.ok_or(VisitOutcome::Unmeasurable)?;
+        let sent = self.now.calls.iter().find(|(seq, _)| *seq == call);
+        let (_, sent) = sent.ok_or(VisitOutcome::StaleMeasurement)?;
+        let content = |id: &u64, at: u64| {
+            let m = self.now.get(*id)?;
+            let form = m.forms.iter().rfind(|form| form.0 <= at)?;
+            Some((m.place, m.id, form.1))
+        };
+        let mut then: Vec<_> = sent.iter().map(|id| content(id, call)).collect();
+        then.sort_unstable();
+        let now = self.now.window.iter().map(|id| content(id, u64::MAX));
+        if now.take(then.len()).eq(then.iter().copied()) {
+            Ok((then.len(), input))
+        } else {
+            Err(VisitOutcome::StaleMeasurement)
+        }
+    }
+
+    /// The guard: candidates from the oldest on until the target is met. A group that may not leave
+    /// says the first reason that holds: the log's own, then the strategy's.
+    fn decide(&self, groups: &[Group], wish: &Wish) -> Vec<Fate> {
+        let mut fates = vec![Fate::NotNeeded; groups.len()];
+        for (i, group) in groups.iter().enumerate() {
+            if !wish.ask_all && after(wish, groups, &fates) <= wish.target {
+                break;
+            }
+            let strategy = if wish.head.contains(&i) {
+                Some(GroupReason::ProtectedHead)
+            } else if wish.keep.contains(&i) {
+                Some(GroupReason::InsideKeepWindow)
+            } else {
+                None
+            };
+            let fate = match self.now.holds(group).or(strategy) {
+                Some(reason) => Fate::Refuses(reason),
+                None => Fate::Leaves(wish.reason),
+            };
+            set(&mut fates, i, fate);
+        }
+        self.open_on_user(groups, wish, fates)
+    }
+
+    /// The window opens on a user message, the envelope aside: the newest groups of the cut are put
+    /// back where the target still holds; else leading groups that nothing protects leave too; else
+    /// rendering repairs.
+    fn open_on_user(&self, groups: &[Group], wish: &Wish, fates: Vec<Fate>) -> Vec<Fate> {
+        let cut = |f: &Fate| matches!(f, Fate::Leaves(_));
+        if !fates.iter().any(cut) || self.opener(groups, &fates).is_none() {
+            return fates;
+        }
+        let mut back = fates.clone();
+        for i in (0..groups.len()).rev().filter(|i| fates.get(*i).is_some_and(cut)) {
+            set(&mut back, i, Fate::Refuses(GroupReason::IllegalOpener));
+            if after(wish, groups, &back) > wish.target {
+                break;
+            }
+            if self.opener(groups, &back).is_none() {
+                return back;
+            }
+        }
+        let mut more = fates.clone();
+        while let Some(i) = self.opener(groups, &more) {
+            let free = groups.get(i).is_some_and(|g| self.now.holds(g).is_none());
+            if !free || wish.head.contains(&i) || wish.keep.contains(&i) {
+                return fates;
+            }
+            set(&mut more, i, Fate::Leaves(LeftReason::Opener));
+        }
+        more
+    }
+
+    /// The group of the message that the window would open on, where that is no user message.
+    fn opener(&self, groups: &[Group], fates: &[Fate]) -> Option<usize> {
+        let group_of = |id: &u64| groups.iter().position(|g| g.ids.contains(id));
+        for id in self.now.window.iter().filter(|id| !self.now.in_envelope(**id)) {
+            let group = group_of(id)?;
+            if matches!(fates.get(group), Some(Fate::Leaves(_))) {
+                continue;
+            }
+            let user = self.now.get(*id).and_then(|m| m.skeletons.last());
+            let user = user.is_some_and(|s| s.role == crate::log::Role::User);
+            return (!user).then_some(group);
+        }
+        None
+    }
+
+    /// What a visit says of every group: what left, and of the refusals what changed since the
+    /// strategy's previous visit.
+    fn account(&self, groups: &[Group], fates: &[Fate], visit: &mut Visited) {
+        let now = self.now.as_ref();
+        let mut left: BTreeMap<LeftReason, BTreeSet<u64>> = BTreeMap::new();
+        let mut refused: BTreeMap<GroupReason, BTreeSet<u64>> = BTreeMap::new();
+        let mut released = BTreeSet::new();
+        for (group, fate) in groups.iter().zip(fates) {
+            for id in &group.ids {
+                let spans = now.refusals.get(id).into_iter().flatten();
+                let standing = spans
+                    .filter(|s| s.standing && s.strategy == visit.strategy)
+                    .map(|s| s.reason)
+                    .next_back();
+                match fate {
+                    Fate::Leaves(reason) => {
+                        left.entry(*reason).or_default().insert(*id);
+                    }
+                    Fate::Refuses(reason) if standing != Some(*reason) => {
+                        refused.entry(*reason).or_default().insert(*id);
+                    }
+                    Fate::NotNeeded if standing.is_some() => {
+                        released.insert(*id);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let gone = left.values().flatten().filter_map(|id| now.get(*id));
+        visit.first_changed = gone.map(|m| Seq(m.place)).min();
+        let ranges = |ids: &BTreeSet<u64>| now.ranges(ids);
+        visit.change.left = left
+            .iter()
+            .map(|(reason, ids)| Left {
+                reason: *reason,
+                messages: ranges(ids),
+            })
+            .collect();
+        visit.refused = refused
+            .iter()
+            .map(|(reason, ids)| Refused {
+                reason: *reason,
+                messages: ranges(ids),
+            })
+            .collect();
+        visit.released = ranges(&released);
+    }
+
+    /// What the guard demands of a visit by any strategy: groups leave whole, none that the log
+    /// holds leaves, and one that refuses says the first reason that holds.
+    fn lawful(&self, groups: &[Group], visit: &Visited) -> Result<(), String> {
+        let names = |ranges: &Ranges, id: u64| ranges.contains(crate::log::MessageId(Seq(id)));
+        for group in groups {
+            let leaves = |id: &u64| visit.change.left.iter().any(|l| names(&l.messages, *id));
+            let (some, all) = (group.ids.iter().any(leaves), group.ids.iter().all(leaves));
+            let held = self.now.holds(group);
+            let says = |id: &u64| visit.refused.iter().find(|r| names(&r.messages, *id));
+            let said = group.ids.iter().find_map(says).map(|r| r.reason);
+            let problem = if some != all {
+                Some("left in part".to_owned())
+            } else if some && held.is_some() {
+                Some(format!("left though {held:?} holds it"))
+            } else if said.is_some() && held.is_some() && said != held {
+                Some(format!("refused as {said:?} though {held:?} comes first"))
+            } else if some && said.is_some() {
+                Some("left and refused".to_owned())
+            } else {
+                None
+            };
+            if let Some(problem) = problem {
+                return Err(format!("the group {:?} {problem}", group.ids));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a visit that ended so asked any group.
+fn asked(visit: &Visited) -> bool {
+    use VisitOutcome::{StaleMeasurement, Unmeasurable};
+    !matches!(visit.outcome, Unmeasurable | StaleMeasurement)
+}
+
+fn set(fates: &mut [Fate], at: usize, fate: Fate) {
+    fates.get_mut(at).into_iter().for_each(|f| *f = fate);
+}
+
+fn size(group: &Group, unit: Unit) -> u64 {
+    match unit {
+        _ if group.envelope => 0,
+        Unit::Message => u64::try_from(group.ids.len()).unwrap_or(u64::MAX),
+        _ => 1,
+    }
+}
+
+/// How much these groups hold. Groups of one run are one request.
+fn amount(groups: &[Group], sizes: &[u64], unit: Unit, of: &BTreeSet<usize>) -> u64 {
+    let those = groups.iter().zip(sizes).enumerate().filter(|(i, _)| of.contains(i));
+    if unit == Unit::Request {
+        let outside = those.filter(|(_, (g, _))| !g.envelope);
+        let runs: BTreeSet<usize> = outside.map(|(_, (g, _))| g.run).collect();
+        return u64::try_from(runs.len()).unwrap_or(u64::MAX);
+    }
+    those.fold(0, |sum: u64, (_, (_, size))| sum.saturating_add(*size))
+}
+
+/// The measure of what remains.
+fn after(wish: &Wish, groups: &[Group], fates: &[Fate]) -> u64 {
+    let leaves = |i: &usize| matches!(fates.get(*i), Some(Fate::Leaves(_)));
+    let (gone, stay): (BTreeSet<usize>, BTreeSet<usize>) =
+        (0..groups.len()).partition(|i| leaves(i));
+    match wish.before.unit {
+        Unit::Request => amount(groups, &wish.sizes, Unit::Request, &stay),
+        unit => {
+            let gone = amount(groups, &wish.sizes, unit, &gone);
+            wish.before.amount.saturating_sub(gone)
+        }
+    }
+}
+
+/// Tokens of the settings in force by a method; by the estimate a quarter of their bytes.
+fn overhead(settings: Option<&Settings>, method: &str) -> u64 {
+    let Some(settings) = settings else { return 0 };
+    match settings.overhead.as_ref().filter(|c| c.method == method) {
+        Some(counted) => counted.amount,
+        None if method == ESTIMATE => settings.content.bytes.saturating_sub(1).div_ceil(4),
+        None => 0,
+    }
+}
