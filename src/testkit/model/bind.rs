@@ -29,14 +29,15 @@ struct Made {
 }
 
 impl Model {
-    /// A result answers the newest message with an open call of its id, there the first such call;
-    /// no two results of a message answer the same call. A final result may also answer, in the same
+    /// A result answers the newest message with an open call of its id, there the first such call; a
+    /// final one closes it also for the results beside it, an interim one does not. A final result may also answer, in the same
     /// order, a call that only the engine answered: it supersedes that. Where a result gives no id,
     /// the tool's name is compared. An id that no call has is unknown; a call that is answered is
     /// answered once.
     pub(super) fn bind(&self, message: &Message) -> Result<Answers, RequestReason> {
         let mut calls = self.made();
         let mut answers = Answers::new();
+        let mut closed = Vec::new();
         let next = Seq(self.next());
         for (i, part) in (0_u32..).zip(&message.parts) {
             let answer = match &part.body {
@@ -66,7 +67,7 @@ impl Model {
                         };
                         same && m.native == native.is_some()
                     };
-                    let taken = |m: &Made| answers.contains(&Some(m.at));
+                    let taken = |m: &Made| closed.contains(&m.at);
                     let newest = |standing| {
                         let free = |m: &&Made| {
                             fits(m) && m.standing == standing && !taken(m)
@@ -85,6 +86,7 @@ impl Model {
                             RequestReason::UnknownCall
                         });
                     }
+                    closed.extend(found.filter(|_| !interim));
                     found
                 }
                 _ => None,
@@ -126,7 +128,7 @@ impl Model {
 
     /// A source message that holds results and other content becomes results (by the tool), then the
     /// rest; results of the provider's own tools stay where they stand. Results whose calls are in
-    /// the window and late ones share no message, nor do late ones whose calls left apart: a message
+    /// the window and late ones share no message, nor do late ones of different groups: a message
     /// enters and leaves whole.
     pub(super) fn pieces(&self, message: &Message, answers: &Answers) -> Vec<(Message, Answers)> {
         type Parts = Vec<(Part, Option<(Seq, u32)>)>;
@@ -134,8 +136,9 @@ impl Model {
         let client = |p: &Part| matches!(p.body, PartBody::Result { native: None, .. });
         let (results, rest): (Parts, Parts) = all.partition(|(p, _)| client(p));
         let away = |call: &Option<(Seq, u32)>| {
-            let message = call.and_then(|(s, _)| self.now.get(s.0));
-            message.and_then(|m| m.out.as_ref().map(|out| out.by))
+            let message = call.and_then(|(s, _)| self.now.get(s.0))?;
+            message.out.as_ref()?;
+            self.now.group(message.id).first().copied()
         };
         let mut apart: Vec<(Option<u64>, Parts)> = Vec::new();
         for (part, call) in results {
@@ -152,7 +155,8 @@ impl Model {
             (Role::Tool, Author::Tool)
         };
         let results = apart.into_iter().map(|(_, parts)| (tool.clone(), parts));
-        let rest = (!rest.is_empty()).then_some(((role, author), rest));
+        let spoken = !rest.is_empty() || message.parts.is_empty();
+        let rest = spoken.then_some(((role, author), rest));
         let piece = |((role, author), parts): ((Role, Author), Parts)| {
             let (parts, answers): (Vec<Part>, Answers) = parts.into_iter().unzip();
             (Message::new(role, author, parts), answers)

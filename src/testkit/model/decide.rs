@@ -83,7 +83,7 @@ impl Model {
             }
             self.push(entry.clone());
         }
-        match asked {
+        match asked.filter(|_| !entries.is_empty()) {
             Some(Request::Append(message, options)) => {
                 let key = options.key.clone();
                 self.keyed.extend(key.map(|key| (key, message.clone())));
@@ -136,17 +136,18 @@ impl Model {
         })
     }
 
-    /// A message. An idempotency key that is known answers for what it wrote, or conflicts where
-    /// that was another message. A stale head is refused; then a message without parts; then results
-    /// that answer no call. What is accepted may be several entries.
+    /// A message. A person's message without parts is refused (a model's is kept: it happened). An
+    /// idempotency key that is known answers for what it wrote, or conflicts where that was another
+    /// message. A stale head is refused, then results that answer no call. What is accepted may be
+    /// several entries.
     fn append(&mut self, message: &Message, options: &Options) -> Result<(), RequestReason> {
+        if message.parts.is_empty() && message.author == Author::Person {
+            return Err(RequestReason::EmptyMessage);
+        }
         if self.repeats(options, Some(message))? {
             return Ok(());
         }
         self.expects(options)?;
-        if message.parts.is_empty() {
-            return Err(RequestReason::EmptyMessage);
-        }
         let answers = self.bind(message)?;
         let pieces = self.pieces(message, &answers);
         let count = u32::try_from(pieces.len()).unwrap_or(u32::MAX);
@@ -214,7 +215,8 @@ impl Model {
         Ok(())
     }
 
-    /// One message as one entry. What a model wrote was produced by the newest call.
+    /// One message as one entry. What a model wrote was produced by the newest call; a continuation
+    /// names none, its call is that of the message it continues.
     fn say(
         &mut self,
         message: &Message,
@@ -228,8 +230,9 @@ impl Model {
             skeleton.tokens = tokens::count(&message.words());
         }
         let newest = self.now.calls.last().map(|(call, _)| Seq(*call));
+        let wrote = message.author == Author::Model && continues.is_none();
         let body = Body::Appended(Appended {
-            produced_by: newest.filter(|_| message.author == Author::Model),
+            produced_by: newest.filter(|_| wrote),
             skeleton,
             continues,
             same_source,

@@ -10,18 +10,17 @@ use crate::log::{
 };
 
 impl Model {
-    /// Brings a message's group back at its place. There must be such a message, out of the window;
-    /// of a synthetic result the real one that superseded it comes back. Something live that stands
-    /// for it must be undone first.
+    /// Brings a message's group back at its place. There must be such a message, out of the window.
+    /// What something stands for, a claim or a newer result of the same call, is in conflict with it.
     pub(super) fn restore(&mut self, id: u64) -> Result<(), RequestReason> {
-        let mut message = self.now.get(id).ok_or(RequestReason::NothingMatches)?;
-        while let Some(newer) = newer(message) {
-            message = self.now.get(newer).ok_or(RequestReason::NothingMatches)?;
-        }
+        let message = self.now.get(id).ok_or(RequestReason::NothingMatches)?;
         if message.out.is_none() {
             return Err(RequestReason::NothingMatches);
         }
-        let back = self.away(&BTreeSet::from([message.id]), None)?;
+        if newer(message).is_some() {
+            return Err(RequestReason::RestoreConflict);
+        }
+        let back = self.away(&BTreeSet::from([id]), None)?;
         let change = Change {
             entered: self.now.ranges(&back),
             ..Change::default()

@@ -282,13 +282,13 @@ impl Model {
             shortfall: None,
             refused: Vec::new(),
             released: Ranges::default(),
-            unchanged_since: previous.filter(|(_, v)| asked(v)).map(|(seq, _)| seq),
+            unchanged_since: previous.map(|(seq, _)| seq),
             first_changed: None,
             change: Change::default(),
         }
     }
 
-    /// A measure that has no reading is said once.
+    /// A measure that has no reading is said once; nothing was measured, so nothing is compared.
     fn unmeasurable(
         &self,
         position: u32,
@@ -301,18 +301,17 @@ impl Model {
         }
         let before = Reading {
             unit: Unit::Token,
-            method: "reported".into(),
+            method: "none".into(),
             amount: 0,
         };
         let mut visit = self.blank_visit(position, rule, previous, before);
         visit.outcome = outcome;
-        visit.limit = rule.number("limit");
-        visit.unchanged_since = None;
         Some(visit)
     }
 
-    /// `sliding-window` and `head-tail`: engages when more than it keeps are there, the envelope
-    /// aside; wants everything outside the newest (and the head) to leave.
+    /// `sliding-window` and `head-tail`: engages when more are there than it keeps, the envelope
+    /// aside; wants everything outside the newest (and the head) to leave. What the head adds to the
+    /// newest is kept on top of them.
     fn newest(&self, rule: &Rule, groups: &[Group]) -> Due {
         let unit = rule.unit();
         let (count, reach) = match rule.name() {
@@ -323,10 +322,12 @@ impl Model {
         let head = self.head_groups(groups, reach);
         let sizes: Vec<u64> = groups.iter().map(|g| size(g, unit)).collect();
         let all: BTreeSet<usize> = (0..groups.len()).collect();
-        let kept: BTreeSet<usize> = keep.union(&head).copied().collect();
         let before = amount(groups, &sizes, unit, &all);
-        let target = amount(groups, &sizes, unit, &kept);
-        if before <= count {
+        let both: BTreeSet<usize> = keep.union(&head).copied().collect();
+        let tail = amount(groups, &sizes, unit, &keep);
+        let beside = amount(groups, &sizes, unit, &both).saturating_sub(tail);
+        let limit = count.saturating_add(beside);
+        if before <= limit {
             return Due::No;
         }
         Due::Yes(Wish {
@@ -335,8 +336,8 @@ impl Model {
                 method: "count".into(),
                 amount: before,
             },
-            limit: count,
-            target,
+            limit,
+            target: limit,
             sizes,
             keep,
             head,
@@ -374,11 +375,11 @@ impl Model {
         }
     }
 
-    /// The groups that hold one of the first messages of the conversation, the envelope aside.
+    /// The groups that hold one of the first messages of the conversation, whatever their role.
     fn head_groups(&self, groups: &[Group], reach: u64) -> BTreeSet<usize> {
         let reach = usize::try_from(reach).unwrap_or(usize::MAX);
-        let said = self.now.messages.iter().filter(|m| !m.instruction && m.sources.is_none());
-        let first: Vec<u64> = said.take(reach).map(|m| m.id).collect();
+        let said = self.now.messages.iter().take(reach);
+        let first: Vec<u64> = said.map(|m| m.id).collect();
         let holds = |g: &Group| g.ids.iter().any(|id| first.contains(id));
         let all = groups.iter().enumerate();
         all.filter(|(_, g)| holds(g)).map(|(i, _)| i).collect()
@@ -559,16 +560,18 @@ impl Model {
                     .map(|s| s.reason)
                     .next_back();
                 match fate {
+                    Fate::Refuses(reason) if standing == Some(*reason) => continue,
+                    Fate::Refuses(reason) => {
+                        refused.entry(*reason).or_default().insert(*id);
+                        continue;
+                    }
                     Fate::Leaves(reason) => {
                         left.entry(*reason).or_default().insert(*id);
                     }
-                    Fate::Refuses(reason) if standing != Some(*reason) => {
-                        refused.entry(*reason).or_default().insert(*id);
-                    }
-                    Fate::NotNeeded if standing.is_some() => {
-                        released.insert(*id);
-                    }
-                    _ => {}
+                    Fate::NotNeeded => {}
+                }
+                if standing.is_some() {
+                    released.insert(*id);
                 }
             }
         }
