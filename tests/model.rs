@@ -4,6 +4,11 @@ use ctxlog::testkit::model::{check_against_model, check_imported};
 use ctxlog::testkit::{Script, generate};
 use proptest::prelude::*;
 
+fn cases() -> u32 {
+    let set = std::env::var("PROPTEST_CASES").ok();
+    set.and_then(|n| n.parse().ok()).unwrap_or(300)
+}
+
 fn agrees(script: &Script) -> Result<(), TestCaseError> {
     check_against_model(script, &[])
         .map(drop)
@@ -11,7 +16,7 @@ fn agrees(script: &Script) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, max_shrink_iters: 4_000, ..ProptestConfig::with_cases(300) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, max_shrink_iters: 4_000, ..ProptestConfig::with_cases(cases()) })]
 
     #[test]
     fn the_engine_does_what_the_model_says(script in generate::script()) {

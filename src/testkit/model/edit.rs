@@ -51,14 +51,13 @@ impl Model {
         let entered = self.away(&left, Some(entry))?;
         let mut leaving: BTreeMap<LeftReason, BTreeSet<u64>> = BTreeMap::new();
         let groups = self.now.groups();
-        for id in &self.now.window {
-            if !names(&change.entered, *id) || self.entered_by(*id) != Some(entry) {
-                continue;
+        for group in &groups {
+            let brought = |id| names(&change.entered, id) && self.entered_by(id) == Some(entry);
+            if group.ids.iter().any(|id| brought(*id)) {
+                let reason = self.left_for(&group.ids, entry);
+                let reason = reason.unwrap_or(LeftReason::Cleared);
+                leaving.entry(reason).or_default().extend(group.ids.iter().copied());
             }
-            let reason = self.left_for(*id, entry).unwrap_or(LeftReason::Cleared);
-            let group = groups.iter().find(|g| g.ids.contains(id));
-            let ids = group.into_iter().flat_map(|g| g.ids.iter().copied());
-            leaving.entry(reason).or_default().extend(ids);
         }
         if entered.is_empty() && leaving.is_empty() {
             return Err(nothing);
@@ -122,11 +121,12 @@ impl Model {
         newest.map(|e| e.seq.0)
     }
 
-    /// Why a message had left before an entry.
-    fn left_for(&self, id: u64, before: u64) -> Option<LeftReason> {
+    /// Why a group had left before an entry.
+    fn left_for(&self, group: &[u64], before: u64) -> Option<LeftReason> {
         let earlier = self.log.iter().rev().filter(|e| e.seq.0 < before);
         earlier.filter_map(|e| e.body.change()).find_map(|c| {
-            let left = c.left.iter().find(|l| names(&l.messages, id));
+            let names = |l: &&Left| group.iter().any(|id| names(&l.messages, *id));
+            let left = c.left.iter().find(names);
             left.map(|l| l.reason)
         })
     }
