@@ -18,7 +18,7 @@ use crate::strategy::{self, SlidingWindow, Strategy};
 use crate::window::Window;
 
 /// Anything that kept a check from its answer, or that is the answer.
-pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// The only conversation of a world, unless it is given a name.
 const NAME: &str = "a";
@@ -314,7 +314,9 @@ impl World {
     /// # Errors
     /// When it fails, and when a refusal wrote something or does not say why.
     pub fn ask(&mut self, request: &Request) -> Result<Answer, Failure> {
-        let before = self.chat.head()?;
+        // The store's head: another engine may have filed what this one does not know of yet.
+        let id = self.chat.id();
+        let before = self.backend.head(id)?;
         let refusal = match self.attempt(request) {
             Ok(()) => return Ok(Answer::Done),
             Err(Error::Refused(refusal)) => refusal,
@@ -323,7 +325,7 @@ impl World {
         if refusal.help.is_empty() || refusal.detail.is_empty() {
             return Err(format!("a refusal that does not say enough: {refusal:?}").into());
         }
-        if self.chat.head()? != before {
+        if self.backend.head(id)? != before {
             return Err(format!("a refusal that wrote something: {refusal:?}").into());
         }
         let count = self.refused.entry(refusal.reason).or_default();
