@@ -69,12 +69,12 @@ impl Model {
                     };
                     let taken = |m: &Made| closed.contains(&m.at);
                     let newest = |standing| {
-                        let free = |m: &&Made| {
-                            fits(m) && m.standing == standing && !taken(m)
-                        };
-                        calls.iter().filter(free).map(|m| m.at).max_by_key(|(s, i)| {
-                            (*s, std::cmp::Reverse(*i))
-                        })
+                        let free = |m: &&Made| fits(m) && m.standing == standing && !taken(m);
+                        calls
+                            .iter()
+                            .filter(free)
+                            .map(|m| m.at)
+                            .max_by_key(|(s, i)| (*s, std::cmp::Reverse(*i)))
                     };
                     let open = newest(Standing::Open);
                     let late = newest(Standing::Synthetic).filter(|_| !interim);

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use super::decide::Model;
 use crate::log::{Body, Entry, Seq, Visited};
 use crate::strategy::Strategy;
-use crate::testkit::script::{Said, Script};
+use crate::testkit::case::Case;
+use crate::testkit::script::Script;
 use crate::testkit::world::{Answer, Failure, Request, World};
+use crate::window::{Conservation, MessageState};
 
 /// Does a script on the real engine and on the model. After every operation the answer, the entries,
 /// the window with its digest, the groups, runs and open calls must be the same. Gives the number of
@@ -29,21 +31,19 @@ pub fn check_against_model(script: &Script, own: &[Arc<dyn Strategy>]) -> Result
     Ok(model.next())
 }
 
-/// Folds what an import and the operations after it left, on the real engine and on the model: what
-/// a source did is no request that could be predicted. Gives the number of entries.
+/// The check of a case: against the model step by step; where it goes on after an import, the fold of
+/// the whole log, for what a source did is no request that could be predicted.
 ///
 /// # Errors
 /// What differs; also when an operation fails.
-pub fn check_imported(
-    source: &[Said],
-    script: &Script,
-    own: &[Arc<dyn Strategy>],
-) -> Result<u64, Failure> {
-    let world = World::run_imported(source, script, own)?;
+pub fn check_case(case: &Case<'_>, imported: bool) -> Result<(), Failure> {
+    if !imported {
+        return check_against_model(case.script, case.own()).map(drop);
+    }
+    let run = case.run()?;
     let mut model = Model::new();
-    model.observe(None, &world.entries()?)?;
-    same_window(&model, &world)?;
-    Ok(model.next())
+    model.observe(None, &run.entries)?;
+    same_window(&model, &run.world)
 }
 
 fn step(
@@ -90,7 +90,7 @@ fn same_window(model: &Model, world: &World) -> Result<(), Failure> {
     let ids: Vec<u64> = window.items.iter().map(|i| i.id.0.0).collect();
     same("windows", &now.window, &ids)?;
     same("digests", &now.hash(), &window.digest.0)?;
-    let (groups, runs, open) = world.chat.with_projection(|p| {
+    let (groups, runs, open, fates) = world.chat.with_projection(|p| {
         let ids = |of: Vec<usize>| -> Vec<u64> {
             let items = of.into_iter().filter_map(|at| window.items.get(at));
             items.map(|i| i.id.0.0).collect()
@@ -100,11 +100,26 @@ fn same_window(model: &Model, world: &World) -> Result<(), Failure> {
         let runs = p.runs().iter().map(|seq| seq.0);
         let mut groups: Vec<Vec<u64>> = groups.collect();
         groups.sort_unstable();
-        (groups, runs.collect::<Vec<_>>(), open.collect())
+        let fate = |m: &MessageState| {
+            let fate = p.conservation(m.id).map(|fate| match fate {
+                Conservation::Visible => "visible",
+                Conservation::Covered => "covered",
+                Conservation::Gone => "evicted",
+            });
+            (m.id.0.0, fate)
+        };
+        let fates: Vec<_> = p.messages().iter().map(fate).collect();
+        (groups, runs.collect::<Vec<_>>(), open.collect(), fates)
     })?;
     let mut by_model: Vec<Vec<u64>> = now.groups().into_iter().map(|g| g.ids).collect();
     by_model.sort_unstable();
     same("groups", &by_model, &groups)?;
     same("runs", &now.runs, &runs)?;
-    same("open calls", &now.open, &open)
+    same("open calls", &now.open, &open)?;
+    let by_model: Vec<_> = now
+        .messages
+        .iter()
+        .map(|m| (m.id, now.fate(m.id)))
+        .collect();
+    same("whereabouts", &by_model, &fates)
 }

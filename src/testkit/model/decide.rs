@@ -440,7 +440,13 @@ impl Model {
         Iteration(calls.saturating_add(1))
     }
 
-    pub(super) fn file(&mut self, body: Body, provenance: Provenance, door: Door, at: Option<Micros>) {
+    pub(super) fn file(
+        &mut self,
+        body: Body,
+        provenance: Provenance,
+        door: Door,
+        at: Option<Micros>,
+    ) {
         let entry = Entry {
             conversation: ConversationId([0; 16]),
             seq: Seq(self.next()),
@@ -473,12 +479,15 @@ impl Model {
     }
 
     fn chain(&self) -> Vec<Rule> {
-        let specs = self.configured(|c| c.strategies.clone()).unwrap_or_default();
+        let specs = self
+            .configured(|c| c.strategies.clone())
+            .unwrap_or_default();
         specs.iter().map(|s| Rule::parse(s)).collect()
     }
 
     fn open_calls(&self) -> OpenCalls {
-        self.configured(|c| c.open_calls).unwrap_or(OpenCalls::Close)
+        self.configured(|c| c.open_calls)
+            .unwrap_or(OpenCalls::Close)
     }
 
     pub(super) fn settings(&self) -> Option<Settings> {
@@ -508,7 +517,9 @@ impl Predicted {
                 kinds.collect::<Vec<_>>().join(", ")
             };
             let (by_model, filed) = (kinds(predicted), kinds(entries));
-            return Err(format!("the model files [{by_model}], the log got [{filed}]"));
+            return Err(format!(
+                "the model files [{by_model}], the log got [{filed}]"
+            ));
         }
         for (predicted, entry) in predicted.iter().zip(entries) {
             let entry = blanked(entry, predicted.at.is_some());
@@ -551,7 +562,11 @@ fn difference(a: &Entry, b: &Entry) -> (String, String) {
     let context = front.saturating_sub(3);
     let shown = |lines: &[String]| {
         let most = lines.len().saturating_sub(context);
-        let count = lines.len().saturating_sub(back).saturating_sub(context).saturating_add(3);
+        let count = lines
+            .len()
+            .saturating_sub(back)
+            .saturating_sub(context)
+            .saturating_add(3);
         let shown = lines.iter().skip(context).take(count.min(most));
         shown.map(String::as_str).collect::<Vec<_>>().join(" ")
     };

@@ -56,7 +56,10 @@ impl Model {
             if group.ids.iter().any(|id| brought(*id)) {
                 let reason = self.left_for(&group.ids, entry);
                 let reason = reason.unwrap_or(LeftReason::Cleared);
-                leaving.entry(reason).or_default().extend(group.ids.iter().copied());
+                leaving
+                    .entry(reason)
+                    .or_default()
+                    .extend(group.ids.iter().copied());
             }
         }
         if entered.is_empty() && leaving.is_empty() {
@@ -135,7 +138,8 @@ impl Model {
 /// The real result that superseded a synthetic one.
 fn newer(message: &Message) -> Option<u64> {
     let out = message.out.as_ref()?;
-    out.stand_in.filter(|_| out.reason == LeftReason::Superseded)
+    out.stand_in
+        .filter(|_| out.reason == LeftReason::Superseded)
 }
 
 fn names(ranges: &Ranges, id: u64) -> bool {

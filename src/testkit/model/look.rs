@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::decide::Model;
 use super::fold::Moment;
 use crate::log::{
-    Body, Change, GroupReason, Left, LeftReason, Ranges, Reading, Refused, Seq, Settings,
-    Skeleton, Trigger, Unit, VisitOutcome, Visited,
+    Body, Change, GroupReason, Left, LeftReason, Ranges, Reading, Refused, Seq, Settings, Skeleton,
+    Trigger, Unit, VisitOutcome, Visited,
 };
 
 /// The method of the guess "a quarter of the UTF-16 length".
@@ -46,17 +46,20 @@ impl Rule {
 
     /// `low=0.8` as 800.
     fn thousandths(&self, option: &str) -> u64 {
-        let (whole, rest) = self.text(option).split_once('.').unwrap_or((self.text(option), ""));
+        let (whole, rest) = self
+            .text(option)
+            .split_once('.')
+            .unwrap_or((self.text(option), ""));
         let digits = format!("{whole}{rest:0<3}");
         digits.parse().unwrap_or(0)
     }
 
+    /// The unit of a strategy that counts.
     fn unit(&self) -> Unit {
         match self.text("unit") {
             "group" => Unit::Group,
-            "message" => Unit::Message,
             "request" => Unit::Request,
-            _ => Unit::Token,
+            _ => Unit::Message,
         }
     }
 
@@ -66,6 +69,7 @@ impl Rule {
         match self.name() {
             "sliding-window" => self.number("keep") > 0,
             "head-tail" => self.number("window") > 0,
+            "make-room" => self.number("limit") > 0,
             "token-budget" => {
                 self.number("limit") > 0 && (1..=1_000).contains(&self.thousandths("low"))
             }
@@ -78,8 +82,9 @@ impl Rule {
         self.name() == "token-budget" && self.text("measure") != "estimate"
     }
 
-    fn is_own(&self) -> bool {
-        !["sliding-window", "head-tail", "token-budget"].contains(&self.name())
+    /// Whether it is a user's, whose plans nobody can foresee.
+    fn is_foreign(&self) -> bool {
+        !["sliding-window", "head-tail", "token-budget", "make-room"].contains(&self.name())
     }
 }
 
@@ -215,14 +220,20 @@ impl Model {
         own: &[&Visited],
     ) -> Result<Option<Visited>, String> {
         let groups = self.now.groups();
-        if rule.is_own() {
-            let filed = own.iter().find(|v| v.position == position && v.strategy == rule.spec);
-            return match filed {
-                Some(visit) => self.lawful(&groups, visit).map(|()| Some((*visit).clone())),
-                None => Ok(None),
-            };
-        }
         let previous = self.previous(rule);
+        if rule.is_foreign() {
+            let filed = own
+                .iter()
+                .find(|v| v.position == position && v.strategy == rule.spec);
+            let checked = filed.map(|visit| {
+                self.lawful(&groups, visit)?;
+                Ok(self.completed(
+                    visit,
+                    self.blank_visit(position, rule, previous, visit.before.clone()),
+                ))
+            });
+            return checked.transpose();
+        }
         let due = match rule.name() {
             "token-budget" => self.budget(rule, &groups),
             _ => self.newest(rule, &groups),
@@ -240,17 +251,9 @@ impl Model {
             return Ok(None);
         }
         let mut visit = self.blank_visit(position, rule, previous, wish.before.clone());
-        let after = after(&wish, &groups, &fates);
-        let shortfall = after.saturating_sub(wish.target);
         visit.limit = wish.limit;
         visit.target = wish.target;
-        visit.after.amount = after;
-        visit.shortfall = (shortfall > 0).then_some(shortfall);
-        visit.outcome = match (shortfall, frees) {
-            (0, true) => VisitOutcome::Done,
-            (0, false) => VisitOutcome::NoProgress,
-            _ => VisitOutcome::Short,
-        };
+        end(&mut visit, after(&wish, &groups, &fates));
         self.account(&groups, &fates, &mut visit);
         Ok(Some(visit))
     }
@@ -288,6 +291,23 @@ impl Model {
         }
     }
 
+    /// The visit of a user's strategy: what it wanted is as it says, all else follows.
+    fn completed(&self, wanted: &Visited, mut visit: Visited) -> Visited {
+        visit.limit = wanted.limit;
+        visit.target = wanted.target;
+        visit.refused.clone_from(&wanted.refused);
+        visit.released.clone_from(&wanted.released);
+        visit.change.left.clone_from(&wanted.change.left);
+        if asked(wanted) {
+            end(&mut visit, wanted.after.amount);
+        } else {
+            visit.outcome = wanted.outcome;
+        }
+        let gone = wanted.change.left.iter().flat_map(|l| &l.messages.0);
+        visit.first_changed = gone.map(|(first, _)| *first).min();
+        visit
+    }
+
     /// A measure that has no reading is said once; nothing was measured, so nothing is compared.
     fn unmeasurable(
         &self,
@@ -311,12 +331,17 @@ impl Model {
 
     /// `sliding-window` and `head-tail`: engages when more are there than it keeps, the envelope
     /// aside; wants everything outside the newest (and the head) to leave. What the head adds to the
-    /// newest is kept on top of them.
+    /// newest is kept on top of them. `make-room`, the test kit's, keeps fewer than its limit.
     fn newest(&self, rule: &Rule, groups: &[Group]) -> Due {
         let unit = rule.unit();
-        let (count, reach) = match rule.name() {
-            "head-tail" => (rule.number("window"), rule.number("head")),
-            _ => (rule.number("keep"), 0),
+        let (most, count, reach) = match rule.name() {
+            "head-tail" => (
+                rule.number("window"),
+                rule.number("window"),
+                rule.number("head"),
+            ),
+            "make-room" => (rule.number("limit"), rule.number("keep"), 0),
+            _ => (rule.number("keep"), rule.number("keep"), 0),
         };
         let keep = self.newest_groups(groups, count, unit);
         let head = self.head_groups(groups, reach);
@@ -326,7 +351,7 @@ impl Model {
         let both: BTreeSet<usize> = keep.union(&head).copied().collect();
         let tail = amount(groups, &sizes, unit, &keep);
         let beside = amount(groups, &sizes, unit, &both).saturating_sub(tail);
-        let limit = count.saturating_add(beside);
+        let limit = most.saturating_add(beside);
         if before <= limit {
             return Due::No;
         }
@@ -428,16 +453,25 @@ impl Model {
             .iter()
             .filter_map(|id| Some((*id, self.now.get(*id)?.skeletons.last()?.as_ref())))
             .collect();
-        let method = shown.first().and_then(|(_, s)| Some(s.tokens.as_ref()?.method.clone()));
+        let method = shown
+            .first()
+            .and_then(|(_, s)| Some(s.tokens.as_ref()?.method.clone()));
         let same = |s: &Skeleton| s.tokens.as_ref().map(|c| &c.method) == method.as_ref();
         let counted = measure != "estimate" && shown.iter().all(|(_, s)| same(s));
-        let method = method.filter(|_| counted).unwrap_or_else(|| ESTIMATE.to_owned());
+        let method = method
+            .filter(|_| counted)
+            .unwrap_or_else(|| ESTIMATE.to_owned());
         let size = |s: &Skeleton| match &s.tokens {
             Some(count) if count.method == method => count.amount,
             _ => s.utf16.div_ceil(4),
         };
         let items: Vec<(u64, u64)> = shown.iter().map(|(id, s)| (*id, size(s))).collect();
-        let sum = |from| items.iter().skip(from).fold(0, |n: u64, (_, t)| n.saturating_add(*t));
+        let sum = |from| {
+            items
+                .iter()
+                .skip(from)
+                .fold(0, |n: u64, (_, t)| n.saturating_add(*t))
+        };
         let by_id = items.iter().copied().collect();
         match self.serves() {
             Ok((length, input)) if matches!(measure, "auto" | "reported") => {
@@ -510,7 +544,10 @@ impl Model {
             return fates;
         }
         let mut back = fates.clone();
-        for i in (0..groups.len()).rev().filter(|i| fates.get(*i).is_some_and(cut)) {
+        for i in (0..groups.len())
+            .rev()
+            .filter(|i| fates.get(*i).is_some_and(cut))
+        {
             set(&mut back, i, Fate::Refuses(GroupReason::IllegalOpener));
             if after(wish, groups, &back) > wish.target {
                 break;
@@ -533,7 +570,12 @@ impl Model {
     /// The group of the message that the window would open on, where that is no user message.
     fn opener(&self, groups: &[Group], fates: &[Fate]) -> Option<usize> {
         let group_of = |id: &u64| groups.iter().position(|g| g.ids.contains(id));
-        for id in self.now.window.iter().filter(|id| !self.now.in_envelope(**id)) {
+        for id in self
+            .now
+            .window
+            .iter()
+            .filter(|id| !self.now.in_envelope(**id))
+        {
             let group = group_of(id)?;
             if matches!(fates.get(group), Some(Fate::Leaves(_))) {
                 continue;
@@ -624,6 +666,16 @@ impl Model {
     }
 }
 
+/// How a visit ended: the target was met, or by how much it was missed.
+fn end(visit: &mut Visited, after: u64) {
+    let shortfall = after.saturating_sub(visit.target);
+    visit.after.amount = after;
+    (visit.outcome, visit.shortfall) = match shortfall {
+        0 => (VisitOutcome::Done, None),
+        _ => (VisitOutcome::Short, Some(shortfall)),
+    };
+}
+
 /// Whether a visit that ended so asked any group.
 fn asked(visit: &Visited) -> bool {
     use VisitOutcome::{StaleMeasurement, Unmeasurable};
@@ -644,7 +696,11 @@ fn size(group: &Group, unit: Unit) -> u64 {
 
 /// How much these groups hold. Groups of one run are one request.
 fn amount(groups: &[Group], sizes: &[u64], unit: Unit, of: &BTreeSet<usize>) -> u64 {
-    let those = groups.iter().zip(sizes).enumerate().filter(|(i, _)| of.contains(i));
+    let those = groups
+        .iter()
+        .zip(sizes)
+        .enumerate()
+        .filter(|(i, _)| of.contains(i));
     if unit == Unit::Request {
         let outside = those.filter(|(_, (g, _))| !g.envelope);
         let runs: BTreeSet<usize> = outside.map(|(_, (g, _))| g.run).collect();

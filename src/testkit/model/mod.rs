@@ -13,7 +13,7 @@ mod edit;
 mod fold;
 mod look;
 
-pub use check::{check_against_model, check_imported};
+pub use check::{check_against_model, check_case};
 pub use decide::{Model, Predicted};
 pub use fold::{Message, Moment, Out, Span, moments};
 pub use look::Group;
