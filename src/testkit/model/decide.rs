@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::fold::Moment;
 use super::look::Rule;
+use super::predicted::Predicted;
 use crate::engine::Options;
 use crate::log::skeleton::skeleton;
 use crate::log::{
@@ -15,7 +16,7 @@ use crate::log::{
     Iteration, Json, Kind, Message, Micros, Noted, OpenCalls, Part, PartBody, PartSkeleton,
     Provenance, RequestReason, Returned, Role, Seq, Settings, Shape, Usage, Visited,
 };
-use crate::testkit::world::{Answer, Request};
+use crate::testkit::world::Request;
 use crate::tokens;
 
 /// What the log says in the place of a result that never came.
@@ -33,15 +34,6 @@ pub struct Model {
     pub(super) now: Arc<Moment>,
     keyed: BTreeMap<String, Message>,
     settings: Option<Json>,
-}
-
-/// What must become of a request.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Predicted {
-    /// It is refused, and nothing is written.
-    Refused(RequestReason),
-    /// It writes these entries; contents, hashes and unknown times are blank.
-    Done(Vec<Entry>),
 }
 
 impl Model {
@@ -112,7 +104,10 @@ impl Model {
                     then.report(*usage, *failed);
                 }
             }),
-            Request::Settings(json) => then.set(json),
+            Request::Settings(json) => {
+                then.set(json);
+                Ok(())
+            }
             Request::Restore(message) => then.restore(message.0.0),
             Request::Undo(entry) => then.undo(entry.0),
             Request::Strategies(chain) => {
@@ -238,11 +233,7 @@ impl Model {
             same_source,
             content: BLANK,
         });
-        let (provenance, door) = match message.author {
-            Author::Engine => (Provenance::Synthetic, Door::Engine),
-            _ => (Provenance::Recorded, Door::Library),
-        };
-        self.file(body, provenance, door, at);
+        self.file(body, at);
     }
 
     /// A model call: open calls are closed or the request is refused; each strategy of the chain
@@ -276,8 +267,7 @@ impl Model {
         for (position, rule) in (0_u32..).zip(self.chain()) {
             let visit = self.look(position, &rule, own)?;
             if let Some(visit) = visit {
-                let body = Body::Visited(visit);
-                self.file(body, Provenance::Recorded, Door::Engine, options.at);
+                self.file(Body::Visited(visit), options.at);
             }
         }
         let messages = u64::try_from(self.now.window.len()).unwrap_or(u64::MAX);
@@ -289,7 +279,7 @@ impl Model {
             model: Some("m".into()),
             body: None,
         });
-        self.file(body, Provenance::Recorded, Door::Library, options.at);
+        self.file(body, options.at);
         let call = self.next().saturating_sub(1);
         self.sign(call, options, 1);
         Ok(Ok(true))
@@ -299,7 +289,11 @@ impl Model {
     /// an interim result, in the order of the window.
     fn unanswered(&self) -> Vec<((Seq, u32), PartSkeleton)> {
         let answered = |call| {
-            let mut all = self.now.messages.iter().flat_map(|m| m.parts());
+            let mut all = self
+                .now
+                .messages
+                .iter()
+                .flat_map(super::fold::Message::parts);
             all.any(|p| p.answers == Some(call))
         };
         let mut out = Vec::new();
@@ -353,13 +347,13 @@ impl Model {
             usage,
             rest: failed.then_some(BLANK),
         });
-        self.file(body, Provenance::Recorded, Door::Library, None);
+        self.file(body, None);
     }
 
     /// Request settings; equal ones are filed once.
-    fn set(&mut self, json: &Json) -> Result<(), RequestReason> {
+    fn set(&mut self, json: &Json) {
         if self.settings.as_ref() == Some(json) {
-            return Ok(());
+            return;
         }
         let settings = Settings {
             model: Some("m".into()),
@@ -371,13 +365,7 @@ impl Model {
             settings: Some(settings),
             ..Configured::default()
         };
-        self.file(
-            Body::Configured(configured),
-            Provenance::Recorded,
-            Door::Library,
-            None,
-        );
-        Ok(())
+        self.file(Body::Configured(configured), None);
     }
 
     /// A chain is set once: an impossible parameter is refused, then any other chain.
@@ -396,12 +384,7 @@ impl Model {
             strategies: Some(specs.to_vec()),
             ..Configured::default()
         };
-        self.file(
-            Body::Configured(configured),
-            Provenance::Recorded,
-            Door::Library,
-            None,
-        );
+        self.file(Body::Configured(configured), None);
         Ok(())
     }
 
@@ -426,7 +409,7 @@ impl Model {
             warn: false,
             content: Some(BLANK),
         });
-        self.file(body, Provenance::Recorded, Door::Library, None);
+        self.file(body, None);
     }
 
     /// The number of the next entry.
@@ -440,14 +423,17 @@ impl Model {
         Iteration(calls.saturating_add(1))
     }
 
-    pub(super) fn file(
-        &mut self,
-        body: Body,
-        provenance: Provenance,
-        door: Door,
-        at: Option<Micros>,
-    ) {
-        let entry = Entry {
+    /// One entry more. What the engine adds to a request of its own accord came through its own door.
+    pub(super) fn file(&mut self, body: Body, at: Option<Micros>) {
+        let (provenance, door) = match &body {
+            Body::Appended(a) if a.skeleton.author == Author::Engine => {
+                (Provenance::Synthetic, Door::Engine)
+            }
+            Body::Visited(_) => (Provenance::Recorded, Door::Engine),
+            _ => (Provenance::Recorded, Door::Library),
+        };
+        let principal = String::new();
+        self.push(Entry {
             conversation: ConversationId([0; 16]),
             seq: Seq(self.next()),
             iteration: self.iteration(),
@@ -455,14 +441,10 @@ impl Model {
             prev: Hash::ZERO,
             provenance,
             must_understand: body.kind().is_some_and(Kind::must_understand),
-            by: By {
-                door,
-                principal: String::new(),
-            },
+            by: By { door, principal },
             key: None,
             body,
-        };
-        self.push(entry);
+        });
     }
 
     fn push(&mut self, entry: Entry) {
@@ -493,82 +475,4 @@ impl Model {
     pub(super) fn settings(&self) -> Option<Settings> {
         self.configured(|c| c.settings.clone())
     }
-}
-
-impl Predicted {
-    /// Compares with what the engine answered and the log got.
-    ///
-    /// # Errors
-    /// What differs, as a text for a person.
-    pub fn matches(&self, answer: Answer, entries: &[Entry]) -> Result<(), String> {
-        let predicted = match (self, answer) {
-            (Self::Refused(reason), Answer::Refused(answered)) if *reason == answered => &[][..],
-            (Self::Done(predicted), Answer::Done) => predicted,
-            (Self::Refused(reason), answer) => {
-                return Err(format!("refused as {reason} by the model; {answer:?}"));
-            }
-            (Self::Done(_), Answer::Refused(reason)) => {
-                return Err(format!("done by the model; refused as {reason}"));
-            }
-        };
-        if predicted.len() != entries.len() {
-            let kinds = |es: &[Entry]| {
-                let kinds = es.iter().filter_map(|e| Some(e.body.kind()?.name()));
-                kinds.collect::<Vec<_>>().join(", ")
-            };
-            let (by_model, filed) = (kinds(predicted), kinds(entries));
-            return Err(format!(
-                "the model files [{by_model}], the log got [{filed}]"
-            ));
-        }
-        for (predicted, entry) in predicted.iter().zip(entries) {
-            let entry = blanked(entry, predicted.at.is_some());
-            if *predicted != entry {
-                let (model, log) = difference(predicted, &entry);
-                return Err(format!("{} differs\nmodel: {model}\nlog: {log}", entry.seq));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// An entry without what nobody can foresee.
-fn blanked(entry: &Entry, timed: bool) -> Entry {
-    let mut entry = entry.clone();
-    entry.conversation = ConversationId([0; 16]);
-    entry.prev = Hash::ZERO;
-    entry.at = entry.at.filter(|_| timed);
-    match &mut entry.body {
-        Body::Appended(a) => a.content = BLANK,
-        Body::Called(c) => c.window = Hash::ZERO,
-        Body::Configured(c) => c.settings.iter_mut().for_each(|s| s.content = BLANK),
-        Body::Returned(r) => r.rest = r.rest.map(|_| BLANK),
-        Body::Noted(n) => n.content = n.content.map(|_| BLANK),
-        _ => {}
-    }
-    entry
-}
-
-/// Where the texts of two values differ, from the first line to the last that does.
-fn difference(a: &Entry, b: &Entry) -> (String, String) {
-    let lines = |e: &Entry| -> Vec<String> {
-        let text = format!("{e:#?}");
-        text.lines().map(|l| l.trim().to_owned()).collect()
-    };
-    let (a, b) = (lines(a), lines(b));
-    let same = |(x, y): &(&String, &String)| x == y;
-    let front = a.iter().zip(&b).take_while(same).count();
-    let back = a.iter().rev().zip(b.iter().rev()).take_while(same).count();
-    let context = front.saturating_sub(3);
-    let shown = |lines: &[String]| {
-        let most = lines.len().saturating_sub(context);
-        let count = lines
-            .len()
-            .saturating_sub(back)
-            .saturating_sub(context)
-            .saturating_add(3);
-        let shown = lines.iter().skip(context).take(count.min(most));
-        shown.map(String::as_str).collect::<Vec<_>>().join(" ")
-    };
-    (shown(&a), shown(&b))
 }

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::decide::Model;
 use super::fold::Message;
 use crate::log::{
-    Body, Change, Door, EditAction, Edited, Left, LeftReason, MessageId, Provenance, Ranges,
-    RequestReason, Seq,
+    Body, Change, EditAction, Edited, Left, LeftReason, MessageId, Ranges, RequestReason, Seq,
 };
 
 impl Model {
@@ -85,7 +84,7 @@ impl Model {
             change,
             rest: None,
         });
-        self.file(body, Provenance::Recorded, Door::Library, None);
+        self.file(body, None);
     }
 
     /// The messages of these ones' groups that are out of the window and would come back: all but

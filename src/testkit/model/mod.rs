@@ -11,9 +11,12 @@ mod check;
 mod decide;
 mod edit;
 mod fold;
+mod guard;
 mod look;
+mod predicted;
 
 pub use check::{check_against_model, check_case};
-pub use decide::{Model, Predicted};
+pub use decide::Model;
 pub use fold::{Message, Moment, Out, Span, moments};
-pub use look::Group;
+pub use guard::Group;
+pub use predicted::Predicted;
