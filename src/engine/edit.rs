@@ -280,15 +280,18 @@ fn entered_by(
     Ok(out)
 }
 
-/// What leaves again leaves for the reason it had left for before; what an entry introduced leaves
-/// because its sources are back.
+/// What leaves again leaves for the reason it had left for before, a message that had not with its
+/// group; what an entry introduced leaves because its sources are back.
 fn leaving(state: &Projection, ids: &BTreeSet<MessageId>) -> Vec<Left> {
     let mut by_reason: BTreeMap<LeftReason, BTreeSet<MessageId>> = BTreeMap::new();
     for id in ids {
         let message = state.message(*id);
-        let earlier = message.and_then(|m| m.lives.iter().rev().nth(1)?.left.as_ref());
-        let reason = match earlier {
-            Some(end) if end.stand_in.is_none() => end.reason,
+        let group = || {
+            let members = state.group_of(*id).into_iter();
+            members.filter_map(|m| left_before(state.message(m)?))
+        };
+        let reason = match message.and_then(left_before).or_else(|| group().next()) {
+            Some(reason) => reason,
             _ if message.is_some_and(|m| m.stands_for.is_some()) => LeftReason::Replaced,
             _ => LeftReason::Cleared,
         };
@@ -301,6 +304,13 @@ fn leaving(state: &Projection, ids: &BTreeSet<MessageId>) -> Vec<Left> {
             messages: state.ranges(&ids),
         })
         .collect()
+}
+
+/// Why a message was out of the window before it came back last, where nothing stood for it.
+fn left_before(message: &MessageState) -> Option<LeftReason> {
+    let back = message.lives.last()?.entered.seq;
+    let end = message.absent_at(Seq(back.0.checked_sub(1)?))?;
+    end.stand_in.is_none().then_some(end.reason)
 }
 
 /// A message whose content in force since `entry` goes back to the one before.
