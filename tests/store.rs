@@ -271,7 +271,7 @@ proptest! {
                 let shown = read(store, id(1), 0, 99).unwrap();
                 assert_eq!(shown, records.iter().map(|r| (r.seq.0, r.entry.clone())).collect::<Vec<_>>());
                 for (number, (seq, index, payload)) in places.iter().enumerate() {
-                    let expected = (round == 0 || Some(number) != gone).then(|| payload.clone());
+                    let expected = payload.clone().filter(|_| round == 0 || Some(number) != gone);
                     assert_eq!(store.payload(id(1), *seq, *index).unwrap(), expected);
                 }
                 assert_eq!(store.payload(id(1), Seq(0), 99).unwrap(), None);

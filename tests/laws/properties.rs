@@ -570,13 +570,8 @@ fn rebuilt(world: &World, sealed: &[Sealed]) -> Arc<dyn Backend> {
     let id = world.chat.id();
     let originals = world.sealed();
     let records = originals.iter().zip(sealed).map(|(original, changed)| {
-        let payloads = (0..original.entry.body.commitments().len() as u32).map(|i| {
-            world
-                .backend
-                .payload(id, original.entry.seq, i)
-                .unwrap()
-                .unwrap()
-        });
+        let payloads = (0..original.entry.body.commitments().len() as u32)
+            .map(|i| world.backend.payload(id, original.entry.seq, i).unwrap());
         Record {
             seq: original.entry.seq,
             hash: original.hash,
