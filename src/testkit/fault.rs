@@ -41,6 +41,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::medium::Medium;
 use crate::log::{ConversationId, Seq};
+use crate::store::MemoryStore;
 
 /// Makes a closed set with names.
 macro_rules! named {
@@ -189,7 +190,8 @@ pub struct Delivery {
     pub planned: Planned,
     /// The log that it touched.
     pub conversation: Option<ConversationId>,
-    /// The entry that it touched, the first of several.
+    /// The entry at which it shows, where it shows: the first that is lost, cut, rotten, or beyond
+    /// a head record that was put back.
     pub seq: Option<Seq>,
 }
 
@@ -292,6 +294,11 @@ impl FaultStore {
             life: medium.life(),
             medium: Arc::clone(&self.medium),
         }
+    }
+
+    /// What the process sees, for harnesses: read past the verbs, so that no fault is met.
+    pub(crate) fn view(&self) -> MemoryStore {
+        self.medium().view()
     }
 
     fn medium(&self) -> MutexGuard<'_, Medium> {

@@ -3,7 +3,10 @@
 
 pub mod fault;
 mod figures;
+mod ledger;
+mod outcomes;
 mod random;
 
 pub use figures::Figure;
+pub use outcomes::{Cell, Outcomes, outcomes};
 pub use random::Random;

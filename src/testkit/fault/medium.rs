@@ -84,6 +84,14 @@ impl Write {
         }
     }
 
+    /// The first entry behind what it is about: where a head record ends that it puts back.
+    fn next(&self) -> Option<Seq> {
+        match self {
+            Self::Batch(batch) => batch.records.last().map(|r| r.seq.next()),
+            _ => self.seq(),
+        }
+    }
+
     /// Where it is cut, if it is.
     fn torn_at(&self) -> Option<Seq> {
         match self {
@@ -182,6 +190,10 @@ impl Medium {
 
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
+    }
+
+    pub(super) fn view(&self) -> MemoryStore {
+        self.view.clone()
     }
 
     pub(super) fn durable_head(&self, id: ConversationId) -> Result<Option<Head>, StoreError> {
@@ -441,7 +453,11 @@ impl Medium {
         }
         if let Some((earlier, planned)) = before {
             earlier.onto(&self.durable, true);
-            self.deliver(planned, Some(&earlier));
+            self.deliveries.push(Delivery {
+                planned,
+                conversation: Some(earlier.owner()),
+                seq: earlier.next(),
+            });
         }
     }
 
