@@ -27,6 +27,9 @@
 //! first, as it is told. Either ends the life of all handles; the new handle that it gives sees
 //! what survived and nothing else.
 //!
+//! After a failed sync the system calls the pages clean: what waited is gone, what was flushed
+//! included, although later syncs succeed.
+//!
 //! Within the contract of [`Backend`](crate::store::Backend) are errors, and crashes that lose an
 //! unsynced tail; they must leave every law standing. Beyond it is a medium that lies
 //! ([`Fault::lies`]): lost, torn, overtaking and repeated writes, a sync that did nothing, bit rot.

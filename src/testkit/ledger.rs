@@ -1,10 +1,10 @@
 //! What was written and what was promised: a plain record beside a store that may fail, against
 //! which is compared what survived.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use crate::log::{ConversationId, Hash, Seq, entry};
+use crate::log::{ConversationId, Entry, Hash, Seq, entry};
 use crate::store::{Backend, Level, Listed};
 use crate::window::Projection;
 
@@ -25,6 +25,8 @@ pub(super) struct Kept {
     pub listed: Listed,
     /// Hash of each entry and digest of the window after it, by seq.
     pub entries: Vec<(Hash, Hash)>,
+    /// The same entries as they read.
+    pub log: Vec<Entry>,
     /// How many entries survive a power cut, and a kill.
     synced: usize,
     flushed: usize,
@@ -37,6 +39,7 @@ impl Kept {
         Self {
             listed,
             entries: Vec::new(),
+            log: Vec::new(),
             synced: 0,
             flushed: 0,
             fold: Projection::default(),
@@ -73,6 +76,7 @@ impl Kept {
                 Ok(sealed) => {
                     self.fold.apply(&sealed.entry);
                     self.entries.push((sealed.hash, self.fold.digest()));
+                    self.log.push(sealed.entry);
                     ControlFlow::Continue(())
                 }
                 Err(error) => {
@@ -88,6 +92,7 @@ impl Kept {
     fn cut(&mut self, left: usize, backend: &dyn Backend) -> Result<(), String> {
         let kept = self.entries.len();
         self.entries.clear();
+        self.log.clear();
         self.fold = Projection::default();
         self.synced = self.synced.min(left);
         self.flushed = self.flushed.min(left);
@@ -107,6 +112,8 @@ impl Kept {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     pub logs: BTreeMap<ConversationId, Kept>,
+    /// Logs that are damaged; nothing is expected of them.
+    given_up: BTreeSet<ConversationId>,
 }
 
 impl Ledger {
@@ -114,6 +121,9 @@ impl Ledger {
     pub(super) fn observe(&mut self, backend: &dyn Backend) -> Result<(), String> {
         for listed in backend.list(&[]).map_err(|e| e.to_string())? {
             let id = listed.conversation;
+            if self.given_up.contains(&id) {
+                continue;
+            }
             let kept = self.logs.entry(id).or_insert_with(|| Kept::new(listed));
             let before = kept.entries.len();
             let head = backend.head(id).map_err(|e| e.to_string())?;
@@ -146,6 +156,19 @@ impl Ledger {
                 Level::Flushed => kept.flushed = all,
                 Level::Synced => kept.synced = all,
             }
+        }
+    }
+
+    /// Expects nothing of a log any more.
+    pub(super) fn give_up(&mut self, id: ConversationId) -> Option<Kept> {
+        self.given_up.insert(id);
+        self.logs.remove(&id)
+    }
+
+    /// A sync failed: the system may have thrown away what waited for it, flushed or not.
+    pub(super) fn sync_failed(&mut self) {
+        for kept in self.logs.values_mut() {
+            kept.flushed = kept.flushed.min(kept.synced);
         }
     }
 

@@ -14,6 +14,7 @@ mod outcomes;
 mod random;
 mod reached;
 mod script;
+pub mod simulate;
 pub mod tamper;
 mod text;
 mod world;
