@@ -91,11 +91,24 @@ impl Plan {
             .map(|script| std::mem::take(&mut script.ops))
             .collect();
         ops.iter_mut().for_each(|ops| ops.reverse());
-        let lie = random.percent(35).then(|| random.below(24));
+        let lie = random.percent(50).then(|| random.below(12));
+        for client in 0..clients {
+            steps.extend(
+                random
+                    .pick(&LEVELS)
+                    .map(|(level, _)| Step::Level(client, level)),
+            );
+        }
+        let mut cut = None;
         loop {
             let turn = u64::try_from(steps.len()).unwrap_or(u64::MAX);
-            if lie == Some(turn) {
-                steps.extend(fault(&mut random, true));
+            if lie.is_some_and(|at| turn >= at) && cut.is_none() {
+                steps.extend(scene(&mut random, clients));
+                cut = Some(turn.saturating_add(random.below(12)).saturating_add(6));
+            }
+            if cut.is_some_and(|at| turn >= at) {
+                steps.push(Step::Cut(kept(&mut random)));
+                cut = Some(u64::MAX);
             }
             steps.extend(event(&mut random, clients));
             let client = random.index(clients).unwrap_or_default();
@@ -117,6 +130,42 @@ impl Plan {
     }
 }
 
+/// Of the writes that wait at a power cut: how many stay.
+fn kept(random: &mut Random) -> usize {
+    usize::try_from(random.below(14)).unwrap_or_default()
+}
+
+/// What makes a lie likely to be told, and to matter. Only what nobody synced can be late.
+fn scene(random: &mut Random, clients: usize) -> Vec<Step> {
+    let lie = fault(random, true);
+    let late = matches!(
+        lie,
+        Some(Step::Fault {
+            fault: Fault::LateWrite,
+            ..
+        })
+    );
+    let levels = (0..clients).map(|client| Step::Level(client, Level::Buffered));
+    let mut steps: Vec<Step> = levels.filter(|_| late).collect();
+    let blob = blob(random.index(clients).unwrap_or_default());
+    steps.extend(random.percent(50).then_some(blob));
+    steps.extend(lie);
+    steps
+}
+
+/// Words that are long enough to be a blob.
+fn blob(client: usize) -> Step {
+    let words = Words {
+        text: "blob of many words ".to_owned(),
+        times: 3_600,
+    };
+    Step::Do {
+        client,
+        key: None,
+        op: Op::Say(Speaker::Person, words),
+    }
+}
+
 /// What happens beside the operations, now and then.
 fn event(random: &mut Random, clients: usize) -> Option<Step> {
     let client = random.index(clients).unwrap_or_default();
@@ -124,24 +173,13 @@ fn event(random: &mut Random, clients: usize) -> Option<Step> {
     Some(match random.below(100) {
         0..=12 => fault(random, false)?,
         13..=16 => Step::Kill(some(random, 6)),
-        17..=21 => Step::Cut(some(random, 9)),
+        17..=21 => Step::Cut(kept(random)),
         22..=24 => Step::Reopen,
         25..=30 => Step::Level(client, random.pick(&LEVELS)?.0),
         31..=34 => Step::Import(client, some(random, 12)),
         35..=36 => Step::Take(client, some(random, 8).saturating_add(1)),
         37..=46 => Step::Retry(client),
-        47..=48 => Step::Do {
-            client,
-            key: None,
-            // Long enough to be a blob.
-            op: Op::Say(
-                Speaker::Person,
-                Words {
-                    text: "blob of many words ".to_owned(),
-                    times: 3_600,
-                },
-            ),
-        },
+        47..=48 => blob(client),
         _ => return None,
     })
 }
@@ -166,7 +204,7 @@ fn fault(random: &mut Random, lies: bool) -> Option<Step> {
     Some(Step::Fault {
         verb: random.pick(&verbs)?,
         fault,
-        call: random.below(4).saturating_add(1),
+        call: random.below(if lies { 2 } else { 4 }).saturating_add(1),
         detail: match fault {
             Fault::NoSpace => random.below(3_000),
             _ => random.draw() >> 20,
