@@ -1,49 +1,74 @@
-//! A whole system in one thread, thousands of times, each from a seed.
+//! A whole system in one thread, thousands of times, each from a seed. `CTXLOG_SEEDS` sets how often.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use ctxlog::testkit::Figure;
-use ctxlog::testkit::fault::Fault;
-use ctxlog::testkit::simulate::{Run, Violation, simulate};
+use ctxlog::testkit::simulate::{Totals, replay, simulate_seeds};
+
+/// Plans that once showed a bug, with an empty line between them.
+const REGRESSIONS: &str = include_str!("regressions/simulate.txt");
 
 fn seeds() -> u64 {
     let given = std::env::var("CTXLOG_SEEDS").ok();
     given.map_or(2_000, |n| n.parse().expect("CTXLOG_SEEDS is a number"))
 }
 
-#[test]
-fn probe() {
-    let n = seeds();
-    let start = std::time::Instant::now();
-    let mut faults: BTreeMap<Fault, u64> = BTreeMap::new();
-    let (mut steps, mut entries, mut told, mut shortened, mut bad) = (0, 0, 0, 0, 0);
-    let mut answered = (0, 0);
-    let mut ends = 0;
-    for seed in 0..n {
-        match simulate(seed) {
-            Ok(run) => {
-                steps += run.steps;
-                entries += run.entries;
-                told += run.told;
-                ends += run.ends;
-                shortened += run.shortened;
-                answered.0 += run.answered.0;
-                answered.1 += run.answered.1;
-                for (f, k) in run.faults {
-                    *faults.entry(f).or_default() += k;
-                }
-            }
-            Err(v) => {
-                bad += 1;
-                if bad <= 3 {
-                    println!("{v}");
-                }
-            }
+/// All seeds, on as many threads as there are processors: each seed is a world of its own.
+fn simulated(seeds: u64, twice: u64) -> Totals {
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    let share = seeds.div_ceil(threads);
+    let mut totals = Totals::default();
+    std::thread::scope(|scope| {
+        let ranges = (0..threads).map(|n| n * share..seeds.min((n + 1) * share));
+        let running: Vec<_> = ranges
+            .map(|range| scope.spawn(move || simulate_seeds(range, twice)))
+            .collect();
+        for thread in running {
+            totals.add(thread.join().expect("a simulation does not panic"));
         }
+    });
+    totals
+}
+
+#[test]
+fn no_seed_shows_a_violation_and_every_fault_happens() {
+    let plans: Vec<&str> = REGRESSIONS
+        .split("\n\n")
+        .filter(|p| p.contains("steps"))
+        .collect();
+    assert!(plans.len() >= 2, "{} plans", plans.len());
+    for plan in plans {
+        let run = replay(plan).unwrap_or_else(|e| panic!("{e}"));
+        let run = run.unwrap_or_else(|violation| panic!("{violation}"));
+        assert!(run.steps > 0);
     }
+    let seeds = seeds();
+    let totals = simulated(seeds, 10);
+    let figure = totals.figure();
     println!(
-        "{bad} bad, {steps} steps, {entries} entries, {ends} ends, {told} told, {shortened} shortened, {answered:?}, {faults:?} {:?}",
-        start.elapsed()
+        "{figure}\n{} entries; {} acknowledged, {} typed errors; {} damaged logs told by verify, {} \
+         shortened ones by the acknowledgements; faults: {:?}",
+        totals.entries,
+        totals.answered.0,
+        totals.answered.1,
+        totals.told,
+        totals.shortened,
+        totals.faults
     );
+    if let Ok(file) = std::env::var("CTXLOG_FIGURES") {
+        figure.record(Path::new(&file)).unwrap();
+    }
+    let shown: Vec<String> = totals.violations.iter().map(ToString::to_string).collect();
+    assert_eq!(totals.violated, 0, "{}", shown.join("\n"));
+    assert!(
+        totals.unlike.is_empty(),
+        "two runs differ: {:?}",
+        totals.unlike
+    );
+    assert_eq!(figure.holds, Some(true));
+    let least = seeds / 200;
+    assert!(
+        totals.rarest() >= least,
+        "a fault happened less than {least} times"
+    );
+    assert!(seeds < 1_000 || totals.told >= 20 && totals.shortened >= 1);
 }

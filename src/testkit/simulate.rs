@@ -15,6 +15,7 @@
 mod execute;
 mod plan;
 mod sources;
+mod totals;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,6 +23,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use self::execute::execute;
 pub use self::plan::{Plan, Step};
+pub use self::totals::{Totals, simulate_seeds};
 use super::ScriptError;
 use super::check::words_of;
 use super::fault::Fault;
@@ -151,5 +153,68 @@ fn shrink(mut worst: Violation) -> Violation {
             return worst;
         }
         chunk = if smaller { chunk } else { chunk.div_ceil(2) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testkit::fault::Verb;
+
+    /// A plan in which an acknowledged synced write is lost, taken for one in which none is.
+    fn losing(seed: u64) -> Plan {
+        let mut plan = Plan::of(seed);
+        let lost = Step::Fault {
+            verb: Verb::Append,
+            fault: Fault::LostSync,
+            call: 1,
+            detail: 0,
+        };
+        let said = "client 0 do say person \"kept?\"";
+        let said = format!("seed 0\nsteps\n{said}")
+            .parse::<Plan>()
+            .unwrap()
+            .steps;
+        let level = Step::Level(0, crate::store::Level::Synced);
+        plan.trusted = true;
+        plan.background = 0;
+        plan.steps
+            .retain(|step| !matches!(step, Step::Fault { .. }));
+        plan.steps.truncate(10);
+        plan.steps.extend([level, Step::Reopen, lost]);
+        // Another client may have been faster the first time.
+        plan.steps.extend(said.iter().cloned().chain(said.clone()));
+        plan.steps.push(Step::Cut(0));
+        plan
+    }
+
+    #[test]
+    fn a_store_that_loses_an_acknowledged_synced_write_makes_the_simulator_red() {
+        for seed in 0..20 {
+            let plan = losing(seed);
+            let violation = simulate_plan(&plan).expect_err("the canary sings");
+            assert!(violation.what.contains("were promised"), "{violation}");
+            assert!(violation.plan.steps.len() <= plan.steps.len());
+            let again = replay(&violation.plan.to_string()).unwrap().unwrap_err();
+            assert_eq!(again, violation, "the shrunk plan shows the same");
+            let honest = Plan {
+                trusted: false,
+                ..plan
+            };
+            let shortened = simulate_plan(&honest).unwrap().shortened;
+            assert!(shortened >= 1, "the acknowledgements tell");
+        }
+    }
+
+    #[test]
+    fn a_printed_plan_reads_back_as_itself() {
+        for seed in 0..100 {
+            let plan = Plan::of(seed);
+            assert_eq!(plan.to_string().parse(), Ok(plan));
+        }
+        let wrong = "seed 1\nsteps\nclient 0 do dance"
+            .parse::<Plan>()
+            .unwrap_err();
+        assert_eq!(wrong.line, 3);
     }
 }

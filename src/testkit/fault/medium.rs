@@ -109,6 +109,8 @@ struct Waiting {
     fate: Option<Planned>,
     /// A later write of the same log is on the medium already.
     overtaken: bool,
+    /// A process has seen what its fate leaves of it.
+    seen: bool,
 }
 
 impl Waiting {
@@ -311,6 +313,7 @@ impl Medium {
             write: write.clone(),
             fate,
             overtaken: false,
+            seen: false,
         });
         let fault = fault.filter(|p| !on_the_way(p.fault));
         match fault.filter(|p| p.fault == Fault::ErrorApplied) {
@@ -431,20 +434,12 @@ impl Medium {
 
     /// A write reaches the medium, or what its fate leaves of it.
     fn arrive(&mut self, waiting: Waiting) {
+        self.meet(&waiting);
         let Waiting { write, fate, .. } = waiting;
         let before = self.echo.take();
         match fate {
-            Some(planned) if planned.fault == Fault::LostWrite => {
-                self.deliver(planned, Some(&write))
-            }
-            Some(planned) if planned.fault == Fault::TornWrite => {
-                write.torn_onto(&self.durable);
-                self.deliveries.push(Delivery {
-                    planned,
-                    conversation: Some(write.owner()),
-                    seq: write.torn_at(),
-                });
-            }
+            Some(planned) if planned.fault == Fault::LostWrite => {}
+            Some(planned) if planned.fault == Fault::TornWrite => write.torn_onto(&self.durable),
             Some(planned) if planned.fault == Fault::TwiceWritten => {
                 write.onto(&self.durable, false);
                 self.echo = Some((write, planned));
@@ -459,6 +454,23 @@ impl Medium {
                 seq: earlier.next(),
             });
         }
+    }
+
+    /// Counts a write that is lost or torn, once.
+    fn meet(&mut self, waiting: &Waiting) {
+        let Some(planned) = waiting.fate.filter(|_| !waiting.seen) else {
+            return;
+        };
+        let seq = match planned.fault {
+            Fault::LostWrite => waiting.write.seq(),
+            Fault::TornWrite => waiting.write.torn_at(),
+            _ => return,
+        };
+        self.deliveries.push(Delivery {
+            planned,
+            conversation: Some(waiting.write.owner()),
+            seq,
+        });
     }
 
     pub(super) fn kill(&mut self, keep: usize) {
@@ -493,16 +505,20 @@ impl Medium {
         self.flushed = self.waiting.len();
         self.behind.clear();
         let view = self.durable.copy();
-        for waiting in &self.waiting {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        for waiting in &mut waiting {
             let id = waiting.write.owner();
             let head = self.durable.head(id).ok().flatten();
             self.behind.entry(id).or_insert(head);
+            self.meet(waiting);
+            waiting.seen = true;
             if waiting.is(Fault::TornWrite) {
                 waiting.write.torn_onto(&view);
             } else if !waiting.is(Fault::LostWrite) {
                 waiting.write.onto(&view, false);
             }
         }
+        self.waiting = waiting;
         self.view = view;
     }
 }

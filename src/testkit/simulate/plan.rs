@@ -99,7 +99,7 @@ impl Plan {
                     .map(|(level, _)| Step::Level(client, level)),
             );
         }
-        let mut cut = None;
+        let (mut cut, mut shaken) = (None, 0_u64);
         loop {
             let turn = u64::try_from(steps.len()).unwrap_or(u64::MAX);
             if lie.is_some_and(|at| turn >= at) && cut.is_none() {
@@ -110,14 +110,23 @@ impl Plan {
                 steps.push(Step::Cut(kept(&mut random)));
                 cut = Some(u64::MAX);
             }
-            steps.extend(event(&mut random, clients));
+            let event = event(&mut random, clients);
+            // Around a write that fails, clients use keys and ask again.
+            shaken = match &event {
+                Some(Step::Fault { verb, .. }) if verb.changes() => 4,
+                _ => shaken.saturating_sub(1),
+            };
+            steps.extend(event);
             let client = random.index(clients).unwrap_or_default();
             let own = client.checked_rem(ops.len()).unwrap_or_default();
             let Some(op) = ops.get_mut(own).and_then(Vec::pop) else {
                 break;
             };
-            let key = random.percent(25).then(|| turn);
+            let key = random.percent(if shaken > 0 { 80 } else { 20 });
+            let key = key.then_some(turn);
             steps.push(Step::Do { client, key, op });
+            let again = shaken > 0 && random.percent(60);
+            steps.extend(again.then_some(Step::Retry(client)));
         }
         Self {
             seed,
@@ -138,17 +147,12 @@ fn kept(random: &mut Random) -> usize {
 /// What makes a lie likely to be told, and to matter. Only what nobody synced can be late.
 fn scene(random: &mut Random, clients: usize) -> Vec<Step> {
     let lie = fault(random, true);
-    let late = matches!(
-        lie,
-        Some(Step::Fault {
-            fault: Fault::LateWrite,
-            ..
-        })
-    );
+    let is = |wanted| matches!(lie, Some(Step::Fault { fault, .. }) if fault == wanted);
+    let (late, of_blob) = (is(Fault::LateWrite), is(Fault::RottenBlob));
     let levels = (0..clients).map(|client| Step::Level(client, Level::Buffered));
     let mut steps: Vec<Step> = levels.filter(|_| late).collect();
     let blob = blob(random.index(clients).unwrap_or_default());
-    steps.extend(random.percent(50).then_some(blob));
+    steps.extend((of_blob || random.percent(40)).then_some(blob));
     steps.extend(lie);
     steps
 }
@@ -178,8 +182,8 @@ fn event(random: &mut Random, clients: usize) -> Option<Step> {
         25..=30 => Step::Level(client, random.pick(&LEVELS)?.0),
         31..=34 => Step::Import(client, some(random, 12)),
         35..=36 => Step::Take(client, some(random, 8).saturating_add(1)),
-        37..=46 => Step::Retry(client),
-        47..=48 => blob(client),
+        37..=41 => Step::Retry(client),
+        42..=43 => blob(client),
         _ => return None,
     })
 }
@@ -190,6 +194,15 @@ fn fault(random: &mut Random, lies: bool) -> Option<Step> {
         .copied()
         .filter(|f| f.lies() == lies)
         .collect();
+    // These need more to come together.
+    let rare = [
+        Fault::LateWrite,
+        Fault::LateWrite,
+        Fault::LostSync,
+        Fault::RottenBlob,
+    ];
+    let rare = rare.into_iter().filter(|_| lies);
+    let faults: Vec<Fault> = faults.into_iter().chain(rare).collect();
     let fault = random.pick(&faults)?;
     // Mostly where most happens.
     let often = [
