@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use ctxlog::testkit::simulate::{Totals, replay, simulate_seeds};
+use ctxlog::testkit::campaign::Work;
+use ctxlog::testkit::simulate::{replay, simulate_seeds};
 
 /// Plans that once showed a bug, with an empty line between them.
 const REGRESSIONS: &str = include_str!("regressions/simulate.txt");
@@ -10,23 +11,6 @@ const REGRESSIONS: &str = include_str!("regressions/simulate.txt");
 fn seeds() -> u64 {
     let given = std::env::var("CTXLOG_SEEDS").ok();
     given.map_or(2_000, |n| n.parse().expect("CTXLOG_SEEDS is a number"))
-}
-
-/// All seeds, on as many threads as there are processors: each seed is a world of its own.
-fn simulated(seeds: u64, twice: u64) -> Totals {
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
-    let share = seeds.div_ceil(threads);
-    let mut totals = Totals::default();
-    std::thread::scope(|scope| {
-        let ranges = (0..threads).map(|n| n * share..seeds.min((n + 1) * share));
-        let running: Vec<_> = ranges
-            .map(|range| scope.spawn(move || simulate_seeds(range, twice)))
-            .collect();
-        for thread in running {
-            totals.add(thread.join().expect("a simulation does not panic"));
-        }
-    });
-    totals
 }
 
 #[test]
@@ -42,7 +26,12 @@ fn no_seed_shows_a_violation_and_every_fault_happens() {
         assert!(run.steps > 0);
     }
     let seeds = seeds();
-    let totals = simulated(seeds, 10);
+    let work = Work {
+        seed: 0,
+        threads: std::thread::available_parallelism().map_or(1, |n| n.get() as u64),
+        progress: &|_, _| {},
+    };
+    let totals = simulate_seeds(work, seeds, 10).unwrap();
     let figure = totals.figure();
     println!(
         "{figure}\n{} entries; {} acknowledged, {} typed errors; {} damaged logs told by verify, {} \

@@ -8,8 +8,10 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::make_room::MakeRoom;
 use super::script::{Ids, Op, Said, Script, Speaker, Words};
 use crate::log::OpenCalls;
+use crate::strategy::Strategy as _;
 
 const WORDS: &[&str] = &[
     "ok",
@@ -95,10 +97,10 @@ pub fn op() -> impl Strategy<Value = Op> {
         6 => (0..1_000_usize).prop_map(Op::Restore),
         6 => (0..1_000_usize).prop_map(Op::Undo),
         1 => (0..12_usize, words()).prop_map(|(n, words)| Op::Behind(n, words)),
-        2 => (0..3_usize, words()).prop_map(|(n, words)| Op::Keyed(n, words)),
+        3 => (0..2_usize, words()).prop_map(|(n, words)| Op::Keyed(n, words)),
         2 => Just(Op::Reopen),
         2 => Just(Op::Note),
-        1 => prop_oneof![
+        2 => prop_oneof![
             Just(Op::Policy),
             Just(Op::Impossible),
             (0..9_usize).prop_map(Op::Beyond),
@@ -107,7 +109,7 @@ pub fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The strategies that ctxlog brings, with parameters small enough to matter: budgets included.
+/// The strategies that ctxlog brings, with parameters small enough to matter, and the kit's own.
 pub fn spec() -> impl Strategy<Value = String> {
     let unit = || prop_oneof![Just("group"), Just("message"), Just("request")];
     let measure = prop_oneof![
@@ -118,6 +120,7 @@ pub fn spec() -> impl Strategy<Value = String> {
     ];
     prop_oneof![
         (1..6_u64, unit()).prop_map(|(k, u)| format!("sliding-window:keep={k},unit={u}")),
+        (1..12_u64, 0..4_u64).prop_map(|(limit, keep)| MakeRoom::new(limit, keep).spec()),
         (1..6_u64, 0..3_u64, unit())
             .prop_map(|(w, h, u)| format!("head-tail:window={w},head={h},unit={u}")),
         (1..2_000_u64, 1..=10_u64, 0..5_u64, measure).prop_map(|(limit, low, keep, m)| {
@@ -140,11 +143,55 @@ pub fn times() -> impl Strategy<Value = Vec<i64>> {
     ]
 }
 
-/// What is done: mostly a mixture; now and then one role alone, which a mixture would hardly give.
+/// A round of a conversation that goes well: a person asks, tools are called and answer, the model
+/// answers and its run has settled.
+fn round() -> impl Strategy<Value = Vec<Op>> {
+    let tools = proptest::option::weighted(0.4, (1..=4_usize, any::<bool>(), words()));
+    (words(), tools, words(), prop::bool::weighted(0.8), call()).prop_map(
+        |(question, tools, answer, called, call)| {
+            let mut ops = vec![Op::Say(Speaker::Person, question)];
+            if let Some((count, together, out)) = tools {
+                ops.push(call.clone());
+                ops.push(Op::Calls { count, words: None });
+                let batches = if together {
+                    vec![(0..count).collect()]
+                } else {
+                    (0..count).map(|n| vec![n]).collect()
+                };
+                ops.extend(batches.into_iter().map(|back| Op::Results {
+                    back,
+                    interim: false,
+                    words: None,
+                    out: out.clone(),
+                }));
+            }
+            ops.extend(called.then_some(call));
+            ops.push(Op::Say(Speaker::Model, answer));
+            ops
+        },
+    )
+}
+
+/// A conversation that goes well, after a system prompt or two: windows fill, and much may leave.
+fn dialogue() -> impl Strategy<Value = Vec<Op>> {
+    let prompts = vec(words().prop_map(|w| Op::Say(Speaker::System, w)), 0..2);
+    (prompts, vec(round(), 2..9)).prop_map(|(mut ops, rounds)| {
+        ops.extend(rounds.into_iter().flatten());
+        ops
+    })
+}
+
+/// What is done: mostly a mixture; often what goes well; now and then one role alone, which a
+/// mixture would hardly give.
 pub fn ops() -> impl Strategy<Value = Vec<Op>> {
     let only = |who| vec(words().prop_map(move |w| Op::Say(who, w)), 1..8);
     let ops = prop_oneof![
-        20 => vec(op(), 1..40),
+        18 => vec(op(), 1..40),
+        14 => dialogue(),
+        4 => (dialogue(), vec(op(), 1..12)).prop_map(|(mut ops, more)| {
+            ops.extend(more);
+            ops
+        }),
         1 => only(Speaker::System),
         1 => only(Speaker::Model),
         1 => only(Speaker::Tool),
@@ -201,8 +248,8 @@ pub fn source() -> impl Strategy<Value = Vec<Said>> {
         5 => vec(0..4_usize, 1..4).prop_map(Said::Calls),
         7 => (0..4_usize).prop_map(Said::Result),
         3 => Just(Said::Called),
-        2 => Just(Said::Compacted),
-        1 => vec(0..4_usize, 1..3).prop_map(Said::Cleared),
+        3 => Just(Said::Compacted),
+        2 => vec(0..4_usize, 1..3).prop_map(Said::Cleared),
         1 => vec(0..20_usize, 1..4).prop_map(Said::Rewound),
     ];
     vec(said, 1..30)

@@ -36,7 +36,6 @@ pub const PENDING: &[(&str, &str)] = &[
     ("over-age", "the strategy expire"),
     ("notice-absorbed", "notices"),
     ("observed", "observation"),
-    ("cleared", "the command clear"),
     ("owner-conflict", "identity and owners"),
     ("split-pair", "replacement of ranges"),
     ("fork-splits-pair", "forks"),

@@ -154,7 +154,7 @@ pub enum Op {
     Settings(usize),
     /// A message is restored: one that is away, where there is one.
     Restore(usize),
-    /// An entry is undone, counted back from the head.
+    /// An entry is undone: mostly one of the visits and edits, counted back from the newest.
     Undo(usize),
     /// A message is said at a head so many entries back.
     Behind(usize, Words),

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use super::make_room::MakeRoom;
 use super::script::{Ids, Op, Said, Script, Words, settings};
 use crate::audit::{SelectError, Span};
 use crate::engine::{Conversation, Error, Options, Seeded, Store};
 use crate::formats::Transcript;
 use crate::log::entry::Sealed;
 use crate::log::{
-    Author, Block, BlockBody, Entry, Fields, Json, Message, MessageId, Micros, Part, PartBody,
-    RequestReason, Role, Seq, Shape, Usage,
+    Author, Block, BlockBody, Entry, Fields, Hash, Json, Message, MessageId, Micros, Part,
+    PartBody, RequestReason, Role, Seq, Shape, Usage,
 };
 use crate::store::{Backend, Listed, MemoryStore};
 use crate::strategy::{self, SlidingWindow, Strategy};
@@ -83,6 +84,8 @@ pub struct World {
     pub refused: BTreeMap<RequestReason, u64>,
     /// The window after each operation, as it was shown then.
     pub shown: Vec<Window>,
+    /// Every call with the digest of the window it was given.
+    pub sent: Vec<(Seq, Hash)>,
     name: String,
     chain: Vec<Arc<dyn Strategy>>,
     environment: Arc<Seeded>,
@@ -92,14 +95,19 @@ pub struct World {
     done: usize,
 }
 
-/// The strategies of a script: by spec one of `own`, else one that ctxlog brings.
+/// The strategies of a script: by spec one of `own`, else the kit's, else one that ctxlog brings.
 pub(super) fn chain(
     script: &Script,
     own: &[Arc<dyn Strategy>],
 ) -> Result<Vec<Arc<dyn Strategy>>, Failure> {
-    let resolve = |spec: &String| match own.iter().find(|s| s.spec() == *spec) {
-        Some(strategy) => Ok(Arc::clone(strategy)),
-        None => strategy::parse(spec).map_err(Failure::from),
+    let resolve = |spec: &String| -> Result<Arc<dyn Strategy>, Failure> {
+        if let Some(strategy) = own.iter().find(|s| s.spec() == *spec) {
+            return Ok(Arc::clone(strategy));
+        }
+        match MakeRoom::named(spec) {
+            Some(strategy) => Ok(Arc::new(strategy)),
+            None => Ok(strategy::parse(spec)?),
+        }
     };
     script.chain.iter().map(resolve).collect()
 }
@@ -138,6 +146,7 @@ impl World {
             chat,
             refused: BTreeMap::new(),
             shown: Vec::new(),
+            sent: Vec::new(),
             name: name.to_owned(),
             chain,
             environment,
@@ -272,10 +281,7 @@ impl World {
             }
             Op::Settings(size) => Some(Request::Settings(settings(*size))),
             Op::Restore(n) => self.pick_message(*n)?.map(Request::Restore),
-            // Towards the head: that is where there is something to undo.
-            Op::Undo(n) => Some(Request::Undo(
-                self.back_from_head(n.checked_rem(12).unwrap_or(0))?,
-            )),
+            Op::Undo(n) => Some(Request::Undo(self.pick_entry(*n)?)),
             Op::Policy if self.chain.is_empty() => None,
             Op::Policy => Some(Request::Strategies(vec![Arc::new(SlidingWindow::new(99))])),
             Op::Impossible => Some(Request::Strategies(vec![Arc::new(SlidingWindow::new(0))])),
@@ -327,6 +333,7 @@ impl World {
                 failed,
             } => {
                 let call = self.chat.call_with(options, Some("m"))?;
+                self.sent.push((call.id, call.window.digest));
                 let usage = usage.map(|input| Usage {
                     input: Some(input),
                     ..Usage::default()
@@ -400,6 +407,19 @@ impl World {
         let n = u64::try_from(n).unwrap_or(0);
         let back = n.checked_rem(head.saturating_add(1)).unwrap_or(0);
         Ok(Seq(head.saturating_sub(back)))
+    }
+
+    /// Mostly one of what changed a window, counted back from the newest; else any entry.
+    fn pick_entry(&self, n: usize) -> Result<Seq, Failure> {
+        let mut changes = self.entries()?;
+        changes.retain(|e| e.body.change().is_some());
+        let nth = n
+            .checked_rem(changes.len())
+            .filter(|_| !n.is_multiple_of(7));
+        match nth.and_then(|nth| changes.iter().rev().nth(nth)) {
+            Some(entry) => Ok(entry.seq),
+            None => Ok(self.back_from_head(n)?),
+        }
     }
 
     fn label(&self, position: usize) -> Option<String> {

@@ -74,10 +74,10 @@ pub(super) fn linear_size(case: &Case<'_>) -> Found {
         })?;
         Ok(world.sealed()?.iter().map(|s| s.bytes.len()).sum())
     };
-    let (one, two) = (grown(12)?, grown(24)?);
+    let (one, two) = (grown(5)?, grown(10)?);
     demand!(
         two <= one.saturating_mul(5) / 2,
-        "12 rounds take {one} bytes, 24 take {two}"
+        "5 rounds take {one} bytes, 10 take {two}"
     );
     Ok(())
 }

@@ -59,7 +59,9 @@ macro_rules! checks {
     };
 }
 
+// Determinism comes first: where it does not hold, nothing else means much.
 checks! {
+    determinism = Determinism, bytes::determinism;
     closure = Closure, windows::closure;
     occurrence = Occurrence, visits::occurrence;
     no_op = NoOp, visits::no_op;
@@ -79,7 +81,6 @@ checks! {
     stable_prefix = StablePrefix, windows::stable_prefix;
     explain = Explain, explain::explain;
     lifetimes = Lifetimes, explain::lifetimes;
-    determinism = Determinism, bytes::determinism;
 }
 
 /// Checks every law that can be checked today.

@@ -1,11 +1,12 @@
 //! Many simulations, counted together.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Run, Violation, simulate};
-use crate::testkit::Figure;
+use crate::testkit::campaign::Work;
 use crate::testkit::fault::Fault;
+use crate::testkit::{Failure, Figure};
 
 /// How many violations are kept to be shown.
 const SHOWN_MAX: usize = 3;
@@ -39,33 +40,51 @@ pub struct Totals {
     pub shortened: u64,
 }
 
-/// Simulates these seeds, every `twice`-th of them twice; 0: none twice.
-#[must_use]
-pub fn simulate_seeds(seeds: Range<u64>, twice: u64) -> Totals {
+/// Simulates so many seeds from the one of the work on, every `twice`-th of them twice (0: none).
+///
+/// # Errors
+/// When a thread of the harness itself fails; a violation is part of what it came to.
+pub fn simulate_seeds(work: Work<'_>, seeds: u64, twice: u64) -> Result<Totals, Failure> {
+    let next = AtomicU64::new(0);
+    let each = work.shared(|_| {
+        let mut totals = Totals::default();
+        loop {
+            let n = next.fetch_add(1, Ordering::Relaxed);
+            if n >= seeds {
+                return Ok(totals);
+            }
+            let again = n.checked_rem(twice) == Some(0);
+            totals.simulate(work.seed.wrapping_add(n), again);
+            (work.progress)(n.saturating_add(1), seeds);
+        }
+    })?;
     let mut totals = Totals::default();
-    for seed in seeds {
-        totals.seeds = totals.seeds.saturating_add(1);
+    each.into_iter().for_each(|of_thread| totals.add(of_thread));
+    totals.unlike.sort_unstable();
+    Ok(totals)
+}
+
+impl Totals {
+    fn simulate(&mut self, seed: u64, again: bool) {
+        self.seeds = self.seeds.saturating_add(1);
         match simulate(seed) {
             Ok(run) => {
-                if seed.checked_rem(twice) == Some(0) {
-                    totals.twice = totals.twice.saturating_add(1);
-                    let same = simulate(seed).is_ok_and(|again| again == run);
-                    totals.unlike.extend((!same).then_some(seed));
+                if again {
+                    self.twice = self.twice.saturating_add(1);
+                    let same = simulate(seed).is_ok_and(|second| second == run);
+                    self.unlike.extend((!same).then_some(seed));
                 }
-                totals.count(run);
+                self.count(run);
             }
             Err(violation) => {
-                totals.violated = totals.violated.saturating_add(1);
-                if totals.violations.len() < SHOWN_MAX {
-                    totals.violations.push(*violation);
+                self.violated = self.violated.saturating_add(1);
+                if self.violations.len() < SHOWN_MAX {
+                    self.violations.push(*violation);
                 }
             }
         }
     }
-    totals
-}
 
-impl Totals {
     fn count(&mut self, run: Run) {
         self.add(Self {
             steps: run.steps,
