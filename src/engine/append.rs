@@ -253,14 +253,14 @@ impl Conversation {
     pub fn with_open_calls(self, policy: OpenCalls) -> Result<Self, Error> {
         {
             let mut state = self.lock()?;
-            if state.projection.open_calls_policy() != policy {
+            if state.projection.open_calls_policy() == policy {
+                self.stands(&state)?;
+            } else {
                 let configured = Configured {
                     open_calls: Some(policy),
                     ..Configured::default()
                 };
                 self.configure(&mut state, configured, None)?;
-            } else {
-                self.stands(&state)?;
             }
         }
         Ok(self)

@@ -289,9 +289,7 @@ impl Medium {
         apply: impl FnOnce(&MemoryStore, &Write) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let fault = self.begin(life, verb)?;
-        if let Err(error) = self.refuse(fault, &write) {
-            return Err(error);
-        }
+        self.refuse(fault, &write)?;
         let id = write.owner();
         let before = match &write {
             Write::Batch(batch) => Some(batch.expected),

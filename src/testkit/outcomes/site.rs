@@ -102,7 +102,7 @@ impl Site {
             Verb::Head => fresh.existing("a").map(|_| read),
             Verb::DurableHead => said_again(chat).map(|()| written),
             Verb::Entries => chat.entry(Seq(1)).map(|_| read),
-            Verb::Payload | Verb::Blob => return self.words().map_err(|e| e.to_string()),
+            Verb::Payload | Verb::Blob => return self.words(),
             Verb::DestroyPayload => {
                 let adopted = fresh.adopt(self.redacted.clone(), None);
                 (self.destroying, self.destroyed) = (true, adopted.is_ok());
