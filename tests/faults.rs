@@ -7,8 +7,8 @@ use ctxlog::Store;
 use ctxlog::audit::{export, import_lines, verify};
 use ctxlog::engine::{Error, Options, Seeded};
 use ctxlog::log::{Json, Message, Micros, OpenCalls, Seq};
-use ctxlog::store::{Level, StoreError};
-use ctxlog::testkit::fault::{Fault, FaultStore, Verb};
+use ctxlog::store::{Backend, Level, StoreError};
+use ctxlog::testkit::fault::{Fault, FaultStore, Planned, Verb};
 use ctxlog::testkit::outcomes;
 
 #[test]
@@ -134,4 +134,92 @@ fn an_import_of_a_redacted_log_is_whole_at_every_moment() {
     let verified = verify(chat.store(), &listed, &mut |_, _| {}).unwrap();
     assert!(verified.ok, "{:?}", verified.problems);
     assert_eq!(verified.payloads.redacted, 1);
+}
+
+fn heads(medium: &FaultStore, chat: &ctxlog::Conversation) -> (u64, u64) {
+    let number = |head: Option<ctxlog::log::Head>| head.map_or(0, |h| h.seq.0 + 1);
+    let id = chat.id();
+    (
+        number(medium.head(id).unwrap()),
+        number(medium.durable_head(id).unwrap()),
+    )
+}
+
+#[test]
+fn each_level_promises_what_it_says_and_no_more() {
+    let filled = || {
+        let medium = FaultStore::new(1);
+        let chat = on(&medium).conversation("a").unwrap();
+        for level in [
+            Level::Synced,
+            Level::Flushed,
+            Level::Buffered,
+            Level::Buffered,
+        ] {
+            let chat = on(&medium).with_level(level).existing("a").unwrap();
+            chat.append(Message::person("said")).unwrap();
+        }
+        assert_eq!(heads(&medium, &chat), (5, 2));
+        (medium, chat)
+    };
+    for (keep, left) in [(0, 3), (1, 4), (9, 5)] {
+        let (medium, chat) = filled();
+        let next = medium.kill(keep);
+        assert_eq!(
+            heads(&next, &chat),
+            (left, 2),
+            "a kill keeps what was flushed"
+        );
+        assert!(
+            medium.head(chat.id()).is_err(),
+            "the dead process's handle is dead"
+        );
+        assert_eq!(
+            heads(&next.power_cut(0), &chat),
+            (2, 2),
+            "the cache is no medium"
+        );
+    }
+    for (keep, left) in [(0, 2), (1, 3), (2, 4), (9, 5)] {
+        let (medium, chat) = filled();
+        assert_eq!(heads(&medium.power_cut(keep), &chat), (left, left));
+    }
+    let (medium, chat) = filled();
+    assert_eq!(
+        heads(&medium.reopen(), &chat),
+        (5, 5),
+        "closing in good order loses nothing"
+    );
+}
+
+#[test]
+fn a_planned_fault_happens_once_at_its_call_and_is_counted() {
+    let medium = FaultStore::new(1);
+    let chat = on(&medium).conversation("a").unwrap();
+    let call = medium.calls(Verb::Append) + 2;
+    let planned = Planned {
+        verb: Verb::Append,
+        call,
+        fault: Fault::ErrorApplied,
+        detail: 0,
+    };
+    medium.plan(planned);
+    chat.append(Message::person("before")).unwrap();
+    assert!(medium.deliveries().is_empty());
+    assert!(chat.append(Message::person("unknown")).is_err());
+    let delivery = medium.deliveries()[0];
+    assert_eq!((delivery.planned, delivery.seq), (planned, Some(Seq(2))));
+    let poisoned = chat.append(Message::person("after")).unwrap_err();
+    assert!(
+        matches!(poisoned, Error::Store(StoreError::Poisoned { .. })),
+        "{poisoned}"
+    );
+    assert_eq!(chat.window().unwrap().items.len(), 2, "reading goes on");
+    assert_eq!((medium.deliveries().len(), medium.unplan()), (1, 0));
+    let chat = on(&medium.power_cut(9)).existing("a").unwrap();
+    assert_eq!(
+        chat.window().unwrap().items.len(),
+        2,
+        "the head decides what was unknown"
+    );
 }

@@ -30,8 +30,9 @@ pub(super) struct Kept {
     /// How many entries survive a power cut, and a kill.
     synced: usize,
     flushed: usize,
-    /// The fold of `entries`, as far as it was needed.
     fold: Projection,
+    /// The idempotency keys it holds: each once.
+    keys: BTreeSet<String>,
 }
 
 impl Kept {
@@ -43,6 +44,7 @@ impl Kept {
             synced: 0,
             flushed: 0,
             fold: Projection::default(),
+            keys: BTreeSet::new(),
         }
     }
 
@@ -74,6 +76,11 @@ impl Kept {
             Seq(u64::MAX),
             &mut |seq, bytes| match entry::open(bytes) {
                 Ok(sealed) => {
+                    if let Some(key) = &sealed.entry.key
+                        && !self.keys.insert(key.text.clone())
+                    {
+                        broken = Some(format!("{seq} was written under a key that was used"));
+                    }
                     self.fold.apply(&sealed.entry);
                     self.entries.push((sealed.hash, self.fold.digest()));
                     self.log.push(sealed.entry);
@@ -94,6 +101,7 @@ impl Kept {
         self.entries.clear();
         self.log.clear();
         self.fold = Projection::default();
+        self.keys.clear();
         self.synced = self.synced.min(left);
         self.flushed = self.flushed.min(left);
         self.take(backend)?;
