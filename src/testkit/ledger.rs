@@ -67,6 +67,25 @@ impl Kept {
         self.entries.get(last).map(|(_, digest)| *digest)
     }
 
+    /// Reads what is new.
+    fn observe(&mut self, backend: &dyn Backend) -> Result<(), String> {
+        let before = self.entries.len();
+        let head = backend.head(self.listed.conversation);
+        let head = head.map_err(|e| e.to_string())?;
+        let head = head.ok_or("a listed log has no head")?;
+        if head.seq.next() != self.next() {
+            self.take(backend)?;
+        }
+        let newest = self.entries.last().map(|(hash, _)| *hash);
+        if self.entries.len() < before || head.seq.next() != self.next() {
+            return Err("it lost entries while it was open".to_owned());
+        }
+        if newest != Some(head.hash) {
+            return Err(format!("{} was rewritten", head.seq));
+        }
+        Ok(())
+    }
+
     fn take(&mut self, backend: &dyn Backend) -> Result<(), String> {
         let (id, from) = (self.listed.conversation, self.next());
         let mut broken = None;
@@ -125,31 +144,18 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Reads what is new. What was written before must still be there, under the same hash.
-    pub(super) fn observe(&mut self, backend: &dyn Backend) -> Result<(), String> {
-        for listed in backend.list(&[]).map_err(|e| e.to_string())? {
+    /// Reads what is new. What was written before must still be there, under the same hash. An error
+    /// names the log that it is about.
+    pub(super) fn observe(
+        &mut self,
+        backend: &dyn Backend,
+    ) -> Result<(), (Option<ConversationId>, String)> {
+        let listed = backend.list(&[]).map_err(|e| (None, e.to_string()))?;
+        for listed in listed {
             let id = listed.conversation;
-            if self.given_up.contains(&id) {
-                continue;
-            }
-            let kept = self.logs.entry(id).or_insert_with(|| Kept::new(listed));
-            let before = kept.entries.len();
-            let head = backend.head(id).map_err(|e| e.to_string())?;
-            let known = kept.entries.last().map(|(hash, _)| *hash);
-            match head {
-                Some(head) if head.seq.next() == kept.next() => {
-                    if Some(head.hash) != known {
-                        return Err(format!("{} was rewritten", head.seq));
-                    }
-                }
-                Some(_) => kept.take(backend)?,
-                None => return Err("a listed log has no head".to_owned()),
-            }
-            if kept.entries.len() < before || head.map(|h| h.seq.next()) != Some(kept.next()) {
-                return Err(format!(
-                    "'{}' lost entries while it was open",
-                    kept.listed.name.name
-                ));
+            if !self.given_up.contains(&id) {
+                let kept = self.logs.entry(id).or_insert_with(|| Kept::new(listed));
+                kept.observe(backend).map_err(|what| (Some(id), what))?;
             }
         }
         Ok(())

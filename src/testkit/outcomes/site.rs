@@ -70,7 +70,7 @@ impl Site {
         let chat = fill(&store).map_err(|e| failed(&e))?;
         medium.sync(Level::Synced).map_err(|e| e.to_string())?;
         let mut ledger = Ledger::default();
-        ledger.observe(&medium.view())?;
+        ledger.observe(&medium.view()).map_err(|(_, what)| what)?;
         ledger.promise(Level::Synced);
         let id = chat.id();
         let window = chat.window().and_then(|w| chat.load(w));
@@ -170,7 +170,7 @@ impl Site {
     pub(super) fn observe(&mut self, answer: &Answer, fault: Fault) -> Result<(), String> {
         let seen = self.ledger.observe(&self.medium.view());
         // A rotten entry is no more what was written; what it was is noted already.
-        if let Err(problem) = seen
+        if let Err((_, problem)) = seen
             && fault != Fault::RottenEntry
         {
             return Err(problem);
