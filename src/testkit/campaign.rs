@@ -43,7 +43,7 @@ impl std::fmt::Debug for Work<'_> {
 
 impl Work<'_> {
     /// Runs `one` for each thread's number, and gives back what each came to.
-    fn shared<T: Send>(
+    pub(super) fn shared<T: Send>(
         self,
         one: impl Fn(u64) -> Result<T, Failure> + Sync,
     ) -> Result<Vec<T>, Failure> {
