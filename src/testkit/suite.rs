@@ -1,0 +1,125 @@
+//! The figures that can be measured on anybody's disk, one line each.
+
+use std::path::PathBuf;
+
+use super::crash::{self, Plan};
+use super::{Figure, Trouble};
+
+/// How much is done for a figure.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Size {
+    /// All of them together in about half a minute.
+    Short,
+    /// What every change is tested with.
+    Ci,
+    /// What a release is tested with: hours.
+    Release,
+}
+
+impl Size {
+    /// The one of three numbers that is this size's.
+    #[must_use]
+    pub const fn of(self, short: u64, ci: u64, release: u64) -> u64 {
+        match self {
+            Self::Short => short,
+            Self::Ci => ci,
+            Self::Release => release,
+        }
+    }
+}
+
+/// How the checks of a suite are run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// How much is done.
+    pub size: Size,
+    /// From which everything random is drawn.
+    pub seed: u64,
+    /// An empty directory on the disk that is tested.
+    pub dir: PathBuf,
+    /// The `ctxlog` binary, which some checks start as a child of theirs.
+    pub program: PathBuf,
+}
+
+/// Hears how much of a check is done, and of how much.
+pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
+
+/// A figure that can be measured here.
+#[derive(Clone, Copy, Debug)]
+pub struct Check {
+    /// Its number in the reliability table.
+    pub number: &'static str,
+    /// What is measured.
+    pub name: &'static str,
+    /// Measures it.
+    ///
+    /// # Errors
+    /// When it cannot be measured; a figure that is broken is an answer.
+    pub run: fn(&Settings, Progress<'_>) -> Result<Figure, Trouble>,
+}
+
+/// A figure that needs more than a directory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Elsewhere {
+    /// Its number in the reliability table.
+    pub number: &'static str,
+    /// What is measured.
+    pub name: &'static str,
+    /// Why not here.
+    pub why: &'static str,
+    /// What measures it, in the sources of ctxlog.
+    pub command: &'static str,
+}
+
+/// All figures that can be measured here, in the order of the table.
+pub const SUITE: &[Check] = &[
+    Check {
+        number: "1",
+        name: "acknowledged entries lost under SIGKILL",
+        run: kills,
+    },
+    Check {
+        number: "1c",
+        name: "directories that do not open after a kill while opening",
+        run: opens,
+    },
+];
+
+/// The figures that cannot.
+pub const ELSEWHERE: &[Elsewhere] = &[
+    Elsewhere {
+        number: "1b",
+        name: "synced entries lost in a power cut",
+        why: "needs root and a loop device",
+        command: "cargo test --test power_loss",
+    },
+    Elsewhere {
+        number: "7",
+        name: "what happens on a full disk",
+        why: "needs root and a file system of its own",
+        command: "cargo test --test full_disk",
+    },
+];
+
+fn kills(settings: &Settings, progress: Progress<'_>) -> Result<Figure, Trouble> {
+    let size = settings.size;
+    let plan = Plan {
+        program: &settings.program,
+        dir: &settings.dir,
+        seed: settings.seed,
+        kills: size.of(20, 200, 10_000),
+        acked: size.of(2_000, 50_000, 5_000_000),
+    };
+    Ok(crash::kill_loop(&plan, progress)?.figure(&plan))
+}
+
+fn opens(settings: &Settings, progress: Progress<'_>) -> Result<Figure, Trouble> {
+    let plan = Plan {
+        program: &settings.program,
+        dir: &settings.dir,
+        seed: settings.seed,
+        kills: settings.size.of(20, 200, 5_000),
+        acked: 0,
+    };
+    Ok(crash::open_loop(&plan, progress)?.figure(&plan))
+}
