@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ctxlog::log::{ConversationId, Head, Seq};
+use ctxlog::log::{Head, Seq};
 use ctxlog::store::{Backend, Level, Record, SledStore, StoreError};
 use store_support::directory::*;
 use store_support::*;
