@@ -135,7 +135,7 @@ fn nothing_synced_is_lost_in_a_power_cut_and_the_canary_loses() {
     assert_eq!(figure.holds, Some(true), "{figure}");
 
     let mut missed = 0;
-    for cut in 0..cuts {
+    for _ in 0..cuts {
         let (_, found) = bench.cut(Work::Lie, &mut draw);
         missed += found.lost;
     }

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::directory::Receipt;
@@ -65,11 +65,18 @@ pub(super) struct Shared {
     gate: Mutex<()>,
     /// The durable head of every log that has entries which are not yet durable.
     behind: Mutex<HashMap<ConversationId, Option<Head>>>,
+    /// What failed: nothing is written any more.
+    poisoned: OnceLock<String>,
 }
 
 impl Shared {
     pub(super) fn gate(&self) -> MutexGuard<'_, ()> {
         self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What failed, if a write has.
+    pub(super) fn poisoned(&self) -> Option<String> {
+        self.poisoned.get().cloned()
     }
 
     /// While this is held, no log's head moves away from its durable one.
@@ -90,8 +97,6 @@ pub(super) struct Writer {
     unflushed: usize,
     /// When the oldest change was applied that is not synced.
     unsynced: Option<Instant>,
-    /// What failed: nothing is written any more.
-    poisoned: Option<String>,
 }
 
 /// Requests of one group that were accepted.
@@ -111,7 +116,7 @@ impl Writer {
         tally: Tally,
         receipt: Receipt,
     ) -> Self {
-        let (heads, poisoned) = (HashMap::new(), None);
+        let heads = HashMap::new();
         Self {
             engine,
             shared,
@@ -120,7 +125,6 @@ impl Writer {
             receipt,
             unflushed: 0,
             unsynced: None,
-            poisoned,
         }
     }
 
@@ -139,7 +143,7 @@ impl Writer {
         }
         // Nobody is left to tell of a failure; the tally tells at reopen.
         let synced = self.unsynced.is_none() || self.reach(Level::Synced).is_ok();
-        if synced && self.poisoned.is_none() {
+        if synced && self.shared.poisoned().is_none() {
             self.engine.settle();
         }
     }
@@ -161,7 +165,7 @@ impl Writer {
     }
 
     fn serve(&mut self, requests: Vec<Request>) {
-        if let Some(reason) = &self.poisoned {
+        if let Some(reason) = self.shared.poisoned() {
             for request in requests {
                 let reason = reason.clone();
                 answer(&request.reply, Err(StoreError::Poisoned { reason }));
@@ -340,7 +344,7 @@ impl Writer {
     fn poison(&mut self, error: &StoreError) -> String {
         let reason = error.to_string();
         self.unsynced = None;
-        self.poisoned.get_or_insert(reason).clone()
+        self.shared.poisoned.get_or_init(|| reason).clone()
     }
 }
 

@@ -41,11 +41,18 @@ impl Work {
         (Self::Open, "open"),
     ];
 
-    /// The levels that are drawn from, each with what is said of it.
+    /// The levels that one is drawn from, each with what is said of it.
     const fn levels(self) -> &'static [(Level, Level)] {
         use Level::{Buffered, Flushed, Synced};
         match self {
-            Self::Append => &[(Buffered, Buffered), (Flushed, Flushed), (Synced, Synced)],
+            // Syncs take longest, so fewer of them make more acknowledgements.
+            Self::Append => &[
+                (Buffered, Buffered),
+                (Flushed, Flushed),
+                (Flushed, Flushed),
+                (Flushed, Flushed),
+                (Synced, Synced),
+            ],
             Self::Sync => &[(Synced, Synced)],
             Self::Lie => &[(Buffered, Synced)],
             Self::Open => &[],

@@ -25,7 +25,7 @@ const KILLS_A_TEMPLATE: u64 = 32;
 /// A child that says nothing for so long has failed.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// Most kills come so soon after the first acknowledgement.
-const SOON: Duration = Duration::from_millis(120);
+const SOON: Duration = Duration::from_millis(250);
 /// Every so many kills, one comes so late that buffered entries are due.
 const LATE_EVERY: u64 = 12;
 const LATE: Duration = Duration::from_millis(500);
