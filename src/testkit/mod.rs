@@ -1,6 +1,8 @@
 //! The test kit: the laws of a window as property tests, for strategies of one's own and for ctxlog
 //! itself.
 
+pub mod concurrency;
+pub mod cost;
 pub mod crash;
 mod draw;
 mod figures;

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::concurrency::{self, concurrency};
+use super::cost::{self, cost};
 use super::crash::{self, Plan};
 use super::{Figure, Trouble};
 
@@ -51,11 +53,8 @@ pub struct Check {
     pub number: &'static str,
     /// What is measured.
     pub name: &'static str,
-    /// Measures it.
-    ///
-    /// # Errors
-    /// When it cannot be measured; a figure that is broken is an answer.
-    pub run: fn(&Settings, Progress<'_>) -> Result<Figure, Trouble>,
+    /// Measures it; an error where it cannot be measured. A figure that is broken is an answer.
+    pub run: Run,
 }
 
 /// A figure that needs more than a directory.
@@ -73,17 +72,22 @@ pub struct Elsewhere {
 
 /// All figures that can be measured here, in the order of the table.
 pub const SUITE: &[Check] = &[
-    Check {
-        number: "1",
-        name: "acknowledged entries lost under SIGKILL",
-        run: kills,
-    },
-    Check {
-        number: "1c",
-        name: "directories that do not open after a kill while opening",
-        run: opens,
-    },
+    check("1", "acknowledged entries lost under SIGKILL", kills),
+    check(
+        "1c",
+        "directories that do not open after a kill while opening",
+        opens,
+    ),
+    check("9", "many writers and readers at once", writers),
+    check("10", "what a synced append costs", cost_of_safety),
 ];
+
+/// Measures one figure.
+type Run = fn(&Settings, Progress<'_>) -> Result<Figure, Trouble>;
+
+const fn check(number: &'static str, name: &'static str, run: Run) -> Check {
+    Check { number, name, run }
+}
 
 /// The figures that cannot.
 pub const ELSEWHERE: &[Elsewhere] = &[
@@ -94,8 +98,8 @@ pub const ELSEWHERE: &[Elsewhere] = &[
         command: "cargo test --test power_loss",
     },
     Elsewhere {
-        number: "7",
-        name: "what happens on a full disk",
+        number: "7b",
+        name: "a really full disk",
         why: "needs root and a file system of its own",
         command: "cargo test --test full_disk",
     },
@@ -122,4 +126,22 @@ fn opens(settings: &Settings, progress: Progress<'_>) -> Result<Figure, Trouble>
         acked: 0,
     };
     Ok(crash::open_loop(&plan, progress)?.figure(&plan))
+}
+
+fn writers(settings: &Settings, progress: Progress<'_>) -> Result<Figure, Trouble> {
+    let plan = concurrency::Plan {
+        writers: settings.size.of(8, 8, 64),
+        appends: settings.size.of(200, 1_000, 5_000),
+    };
+    Ok(concurrency(&plan, &settings.dir, progress)?.figure(&plan))
+}
+
+fn cost_of_safety(settings: &Settings, progress: Progress<'_>) -> Result<Figure, Trouble> {
+    let plan = cost::Plan {
+        dir: &settings.dir,
+        seed: settings.seed,
+        rounds: settings.size.of(9, 21, 101),
+        appends: settings.size.of(50, 100, 1_000),
+    };
+    Ok(cost(&plan, progress)?.figure())
 }
