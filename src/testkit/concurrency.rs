@@ -243,7 +243,13 @@ fn write(
         let name = log(writer, n);
         let chat = store.existing(&name)?;
         let words = format!("writer {writer}, message {n}");
-        let ack = insist(&mut stale, || chat.append(Message::person(words.clone())))?;
+        // A model's words end the run, so that the window does not grow with the log.
+        let message = if n % 2 == 0 {
+            Message::person
+        } else {
+            Message::model
+        };
+        let ack = insist(&mut stale, || chat.append(message(words.clone())))?;
         if n % CALL_EVERY == 0 {
             let call = insist(&mut stale, || chat.call())?;
             // Others may have appended since: the window is the call's all the same.
