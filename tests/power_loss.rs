@@ -135,9 +135,14 @@ fn nothing_synced_is_lost_in_a_power_cut_and_the_canary_loses() {
     assert_eq!(figure.holds, Some(true), "{figure}");
 
     let mut missed = 0;
-    for _ in 0..cuts {
+    for cut in 0..cuts {
         let (_, found) = bench.cut(Work::Lie, &mut draw);
         missed += found.lost;
+        // What is left hangs together all the same.
+        let others = found.problems.iter().filter(|p| !p.starts_with("lost:"));
+        let others: Vec<_> = others.collect();
+        let name = format!("canary-{cut}");
+        assert!(others.is_empty(), "{}: {others:?}", evidence(&bench, &name));
     }
     println!("canary: {missed} entries lost that were acknowledged before their sync");
     assert!(missed > 0, "the canary lost nothing: the cuts cut nothing");

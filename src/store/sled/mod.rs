@@ -10,6 +10,7 @@
 //! | large values go to files that are never synced | no value exceeds 4096 bytes |
 //! | it panics where its files are damaged | every call is guarded; every value has a checksum |
 //! | where it meets damage at open, it overwrites all that follows | a checksum left at close is compared before sled is started |
+//! | a power cut leaves gaps in what was not synced, which it passes over | cut where the first of them begins |
 //! | it silently drops a damaged page, or all that follows | logs are counted against their head records, and these against a tally |
 //! | transactions deadlock | not used: one thread writes, one batch per group |
 //! | its default cache is 1 GB | 64 MiB |
@@ -18,6 +19,7 @@ mod check;
 mod directory;
 mod engine;
 mod frame;
+mod gap;
 mod keys;
 mod mend;
 mod open;

@@ -16,9 +16,13 @@ use crate::store::{Level, Name, StoreError};
 
 /// The most requests that become one batch.
 const GROUP_REQUESTS_MAX: usize = 256;
-/// The bytes after which a group takes no further request, and after which applied bytes are
-/// flushed without being asked: sled writes three times as much when it is left to its timer.
-const GROUP_BYTES: usize = 1 << 20;
+/// The bytes after which a group takes no further request.
+const GROUP_BYTES: usize = 256 << 10;
+/// The bytes after which what was applied is synced without being asked. sled takes what it flushed
+/// for safe, and reuses the space of what that replaces: were much of it flushed and not synced, a
+/// power cut could take the new place of something after the old one was overwritten. So it never
+/// gets as far as a segment or two.
+const UNSYNCED_BYTES: usize = 256 << 10;
 /// The longest that something applied waits for the disk. Below the half second that `Buffered`
 /// promises, so that the sync itself has time.
 const BUFFER_TIME: Duration = Duration::from_millis(300);
@@ -93,8 +97,8 @@ pub(super) struct Writer {
     /// As of the group that was last put together.
     tally: Tally,
     receipt: Receipt,
-    /// Bytes applied since the last flush.
-    unflushed: usize,
+    /// Bytes applied since the last sync.
+    unsynced_bytes: usize,
     /// When the oldest change was applied that is not synced.
     unsynced: Option<Instant>,
 }
@@ -123,7 +127,7 @@ impl Writer {
             heads,
             tally,
             receipt,
-            unflushed: 0,
+            unsynced_bytes: 0,
             unsynced: None,
         }
     }
@@ -282,7 +286,7 @@ impl Writer {
             let _gate = self.shared.gate();
             self.engine.apply(changes)
         };
-        self.unflushed = self.unflushed.saturating_add(bytes);
+        self.unsynced_bytes = self.unsynced_bytes.saturating_add(bytes);
         self.unsynced.get_or_insert_with(Instant::now);
         applied.map_err(|error| self.poison(&error))
     }
@@ -295,8 +299,8 @@ impl Writer {
             .max()
             .unwrap_or(Level::Buffered);
         tell(&mut waiting, Level::Buffered);
-        let wanted = if self.unflushed >= GROUP_BYTES {
-            wanted.max(Level::Flushed)
+        let wanted = if self.unsynced_bytes >= UNSYNCED_BYTES {
+            Level::Synced
         } else {
             wanted
         };
@@ -330,9 +334,9 @@ impl Writer {
         };
         done.map_err(|error| self.poison(&error))?;
         match level {
-            Level::Buffered => {}
-            Level::Flushed => self.unflushed = 0,
+            Level::Buffered | Level::Flushed => {}
             Level::Synced => {
+                self.unsynced_bytes = 0;
                 self.unsynced = None;
                 self.shared.behind().clear();
             }
