@@ -434,7 +434,7 @@ fn a_power_cut_costs_only_what_was_not_synced_whichever_pages_it_takes() {
         let safe = head.seq;
         copy(&live, &synced);
         // Less than what the store syncs by itself; or one batch that is larger.
-        let (batches, records) = if round % 4 == 3 { (1, 200) } else { (8, 10) };
+        let (batches, records) = if round % 4 == 3 { (1, 200) } else { (5, 4) };
         for _ in 0..batches {
             let first = head.seq.0 + 1;
             let records: Vec<_> = (first..first + records)

@@ -17,8 +17,8 @@ use crate::store::StoreError;
 
 /// Closer to its end a segment holds no further message.
 const LAST_BYTES: u64 = 32;
-/// Of how many segments the latest may not have been synced: the writer syncs before sled fills two
-/// or three of them.
+/// Of so many segments the latest may not have been synced, and then some: the writer syncs before
+/// sled fills one.
 const UNSYNCED: u64 = 8;
 
 /// A segment that sled will read.

@@ -17,12 +17,12 @@ use crate::store::{Level, Name, StoreError};
 /// The most requests that become one batch.
 const GROUP_REQUESTS_MAX: usize = 256;
 /// The bytes after which a group takes no further request.
-const GROUP_BYTES: usize = 256 << 10;
+const GROUP_BYTES: usize = 128 << 10;
 /// The bytes after which what was applied is synced without being asked. sled takes what it flushed
 /// for safe, and reuses the space of what that replaces: were much of it flushed and not synced, a
-/// power cut could take the new place of something after the old one was overwritten. So it never
-/// gets as far as a segment or two.
-const UNSYNCED_BYTES: usize = 256 << 10;
+/// power cut could take the new place of something after the old one was overwritten. sled writes up
+/// to six times what it is given, so that this is less than one of its segments.
+const UNSYNCED_BYTES: usize = 64 << 10;
 /// The longest that something applied waits for the disk. Below the half second that `Buffered`
 /// promises, so that the sync itself has time.
 const BUFFER_TIME: Duration = Duration::from_millis(300);
