@@ -38,6 +38,7 @@ macro_rules! bugs {
 
 bugs! {
     HashOmitsKind = "hash-omits-kind", "tamper", "An entry's hash does not cover its kind.";
+    HashOmitsParent = "hash-omits-parent", "tamper", "An entry's hash does not cover the hash before it.";
 }
 
 #[cfg(planted)]

@@ -104,12 +104,12 @@ impl From<Refusal> for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
+        let error = match Error::from(error) {
+            Error::Store(error) => error,
+            refused => return refused.into(),
+        };
         let message = error.to_string();
         match error {
-            StoreError::Busy { .. } => {
-                let help = "wait for that process or close it; a store has one user at a time";
-                Self::new(REFUSED, RequestReason::StoreBusy.name(), message, help)
-            }
             StoreError::NotAStore { .. } => {
                 let help = "give the right directory with --store; this one was left untouched";
                 Self::usage("not-a-store", message, help)
@@ -120,19 +120,6 @@ impl From<StoreError> for Failure {
                 "install a newer ctxlog; nothing was touched",
             ),
             StoreError::Damaged { .. } => Self::integrity(message),
-            StoreError::TooLarge { .. } => {
-                let reason = RequestReason::TooLarge;
-                Self::new(
-                    REFUSED,
-                    reason.name(),
-                    message,
-                    "split it; nothing was written",
-                )
-            }
-            StoreError::Stale { .. } => {
-                let reason = RequestReason::StaleHead;
-                Self::new(REFUSED, reason.name(), message, reason.remedy())
-            }
             StoreError::NameTaken { .. } => {
                 Self::new(REFUSED, "name-taken", message, "use another name")
             }

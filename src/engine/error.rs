@@ -43,7 +43,7 @@ pub enum Error {
     Refused(#[from] Refusal),
     /// The store failed.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(StoreError),
     /// Something could not be encoded.
     #[error(transparent)]
     Codec(#[from] CodecError),
@@ -82,6 +82,29 @@ pub enum Error {
     /// The system gave no randomness.
     #[error("no randomness for ids and salts: {0}")]
     Randomness(std::io::Error),
+}
+
+/// A busy store, a record over a limit and a head that moved are no failures: the store worked and
+/// said no, and nothing was written.
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        let (reason, help) = match &error {
+            StoreError::Busy { .. } => (
+                RequestReason::StoreBusy,
+                "wait for that process or close it; a store has one user at a time",
+            ),
+            StoreError::TooLarge { .. } => {
+                (RequestReason::TooLarge, "split it; nothing was written")
+            }
+            StoreError::Stale { .. } => {
+                (RequestReason::StaleHead, RequestReason::StaleHead.remedy())
+            }
+            _ => return Self::Store(error),
+        };
+        Refusal::new(reason, error.to_string())
+            .with_help(help)
+            .into()
+    }
 }
 
 impl Error {

@@ -25,6 +25,8 @@ use bincode::Options;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::planted::{Bug, planted};
+
 use super::body::{Body, Door, Kind, Provenance};
 use super::{ConversationId, Hash, Head, Iteration, Micros, Seq};
 
@@ -276,7 +278,25 @@ fn hash_of(hashed: &[u8]) -> Hash {
         // Deriving the context key costs as much as hashing a small entry: done once a thread.
         static HASHER: blake3::Hasher = blake3::Hasher::new_derive_key(ENTRY_CONTEXT);
     }
-    HASHER.with(|h| Hash(*h.clone().update(hashed).finalize().as_bytes()))
+    let hash = |bytes: &[u8]| HASHER.with(|h| Hash(*h.clone().update(bytes).finalize().as_bytes()));
+    if planted(Bug::HashOmitsKind) {
+        return hash(&without(hashed, 5..6));
+    }
+    if planted(Bug::HashOmitsParent) {
+        return hash(&without(hashed, 48..80));
+    }
+    hash(hashed)
+}
+
+/// Bytes with a range of them blanked out, for the bugs that forget it.
+fn without(bytes: &[u8], forgotten: std::ops::Range<usize>) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    bytes
+        .get_mut(forgotten)
+        .into_iter()
+        .flatten()
+        .for_each(|byte| *byte = 0);
+    bytes
 }
 
 /// Reads stored bytes back. Checks come before decoding: length, magic, format, checksum, then the

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::log::{MessageId, Unit};
-use crate::window::{GroupView, Measure, NoReading, Projection, Tokens};
+use crate::log::{LeftReason, MessageId, Unit};
+use crate::window::{Cut, GroupView, Measure, NoReading, Projection, Tokens};
 
 use super::KeepUnit;
 
@@ -56,6 +56,23 @@ impl<'a> Frame<'a> {
     #[must_use]
     pub fn oldest_first(&self) -> Vec<usize> {
         (0..self.groups.len()).collect()
+    }
+
+    /// A cut by counting: the oldest groups first, down to `target` units outside the envelope,
+    /// keeping nothing. What a strategy wants otherwise it sets with `..frame.cut(...)`.
+    #[must_use]
+    pub fn cut(&self, unit: KeepUnit, target: u64) -> Cut {
+        Cut {
+            order: self.oldest_first(),
+            keep: BTreeSet::new(),
+            head: BTreeSet::new(),
+            sizes: self.sizes(unit.unit()),
+            by_run: unit == KeepUnit::Request,
+            before: self.count(unit),
+            target,
+            ask_all: false,
+            reason: LeftReason::BeyondKeep,
+        }
     }
 
     /// The groups that hold one of the newest `keep` units, the envelope aside.

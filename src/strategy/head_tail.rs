@@ -1,7 +1,7 @@
 //! `head-tail`: keeps the first message and the last N.
 
-use crate::log::{LeftReason, Unit};
-use crate::window::{Cut, count};
+use crate::log::Unit;
+use crate::window::Cut;
 
 use super::spec::at_least_one;
 use super::{Frame, KeepUnit, Options, Plan, SpecError, Strategy};
@@ -58,32 +58,18 @@ impl Strategy for HeadTail {
     }
 
     fn plan(&self, frame: &Frame<'_>) -> Plan {
-        let unit = self.unit.unit();
         let head = frame.head(self.head);
         let keep = frame.newest(self.window, self.unit);
         // The head is kept beside the tail, not out of it, so it counts on top of the limit.
         let both = frame.count_of(&keep.union(&head).copied().collect(), self.unit);
         let beside = both.saturating_sub(frame.count_of(&keep, self.unit));
         let limit = self.window.saturating_add(beside);
-        let before = frame.count(self.unit);
-        if before <= limit {
-            return Plan::NotDue;
-        }
         let cut = Cut {
-            order: frame.oldest_first(),
             keep,
             head,
-            sizes: frame.sizes(unit),
-            by_run: self.unit == KeepUnit::Request,
-            before,
-            target: limit,
             ask_all: true,
-            reason: LeftReason::BeyondKeep,
+            ..frame.cut(self.unit, limit)
         };
-        Plan::Due {
-            before: count(unit, before),
-            limit,
-            cut,
-        }
+        Plan::counted(self.unit, limit, cut)
     }
 }

@@ -1,5 +1,8 @@
 //! Strategies propose what should leave; they never act. The engine walks every proposal through
 //! the guard, so a strategy cannot skip it.
+//!
+//! One of your own implements [`Strategy`]: a spec that names it, and a [`Plan`] from a [`Frame`].
+//! `testkit::check_strategy` (feature `testkit`) tries it on conversations that broke others.
 
 mod frame;
 mod head_tail;
@@ -16,7 +19,7 @@ pub use token_budget::TokenBudget;
 pub use visit::{Outlook, visit};
 
 use crate::log::{Reading, Unit, VisitOutcome};
-use crate::window::{Cut, Measure};
+use crate::window::{Cut, Measure, count};
 
 /// What a strategy makes of a window.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,6 +37,22 @@ pub enum Plan {
         /// What to cut.
         cut: Cut,
     },
+}
+
+impl Plan {
+    /// The plan of a strategy that counts units outside the envelope: due when there are more than
+    /// `limit`.
+    #[must_use]
+    pub fn counted(unit: KeepUnit, limit: u64, cut: Cut) -> Self {
+        if cut.before <= limit {
+            return Self::NotDue;
+        }
+        Self::Due {
+            before: count(unit.unit(), cut.before),
+            limit,
+            cut,
+        }
+    }
 }
 
 /// A window strategy. Pure: the same frame gives the same plan.
@@ -87,7 +106,9 @@ impl KeepUnit {
             .map_or("group", |(name, _)| name)
     }
 
-    const fn unit(self) -> Unit {
+    /// The unit that readings of it carry.
+    #[must_use]
+    pub const fn unit(self) -> Unit {
         match self {
             Self::Group => Unit::Group,
             Self::Message => Unit::Message,

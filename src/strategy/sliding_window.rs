@@ -1,9 +1,7 @@
 //! `sliding-window`: keeps the newest.
 
-use std::collections::BTreeSet;
-
-use crate::log::{LeftReason, Unit};
-use crate::window::{Cut, count};
+use crate::log::Unit;
+use crate::window::Cut;
 
 use super::spec::at_least_one;
 use super::{Frame, KeepUnit, Options, Plan, SpecError, Strategy};
@@ -57,26 +55,11 @@ impl Strategy for SlidingWindow {
     }
 
     fn plan(&self, frame: &Frame<'_>) -> Plan {
-        let before = frame.count(self.unit);
-        if before <= self.keep {
-            return Plan::NotDue;
-        }
-        let unit = self.unit.unit();
         let cut = Cut {
-            order: frame.oldest_first(),
             keep: frame.newest(self.keep, self.unit),
-            head: BTreeSet::new(),
-            sizes: frame.sizes(unit),
-            by_run: self.unit == KeepUnit::Request,
-            before,
-            target: self.keep,
             ask_all: true,
-            reason: LeftReason::BeyondKeep,
+            ..frame.cut(self.unit, self.keep)
         };
-        Plan::Due {
-            before: count(unit, before),
-            limit: self.keep,
-            cut,
-        }
+        Plan::counted(self.unit, self.keep, cut)
     }
 }

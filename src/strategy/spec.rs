@@ -48,7 +48,9 @@ pub enum SpecError {
 }
 
 impl SpecError {
-    pub(super) fn option(strategy: &str, option: &str, value: &str, takes: &str) -> Self {
+    /// An option's value that is not possible; for strategies of one's own too.
+    #[must_use]
+    pub fn option(strategy: &str, option: &str, value: &str, takes: &str) -> Self {
         Self::Value {
             strategy: strategy.to_owned(),
             option: option.to_owned(),

@@ -1,11 +1,14 @@
 //! The figures that can be measured on anybody's disk, one line each.
 
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
+use super::campaign::{Tampering, Work, laws_figure, replay_figure, tampering_figure};
 use super::concurrency::{self, concurrency};
 use super::cost::{self, cost};
 use super::crash::{self, Plan};
-use super::{Figure, Trouble};
+use super::{Failure, Figure, Trouble};
 
 /// How much is done for a figure.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -44,7 +47,7 @@ pub struct Settings {
 }
 
 /// Hears how much of a check is done, and of how much.
-pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
+pub type Progress<'a> = &'a mut (dyn FnMut(u64, u64) + Send);
 
 /// A figure that can be measured here.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +81,9 @@ pub const SUITE: &[Check] = &[
         "directories that do not open after a kill while opening",
         opens,
     ),
+    check("3", "tampering detected and located", tampering),
+    check("4", "replay determinism", replay),
+    check("5", "laws broken", laws),
     check("9", "many writers and readers at once", writers),
     check("10", "what a synced append costs", cost_of_safety),
 ];
@@ -126,6 +132,59 @@ fn opens(settings: &Settings, progress: Progress<'_>) -> Result<Figure, Trouble>
         acked: 0,
     };
     Ok(crash::open_loop(&plan, progress)?.figure(&plan))
+}
+
+fn tampering(settings: &Settings, progress: Progress<'_>) -> Result<Figure, Trouble> {
+    let how = Tampering {
+        bytes: 64 << 10,
+        stride: if settings.size == Size::Short { 997 } else { 1 },
+        clean: settings.size.of(60, 10_000, 10_000),
+    };
+    let goal = "every alteration, at its place; no false alarm";
+    campaign("3", goal, settings, progress, |work| {
+        tampering_figure(work, how)
+    })
+}
+
+fn replay(settings: &Settings, progress: Progress<'_>) -> Result<Figure, Trouble> {
+    let calls = settings.size.of(2_000, 100_000, 5_000_000);
+    let goal = format!("100 % of {calls} calls");
+    campaign("4", &goal, settings, progress, |work| {
+        replay_figure(work, calls)
+    })
+}
+
+fn laws(settings: &Settings, progress: Progress<'_>) -> Result<Figure, Trouble> {
+    let transitions = settings.size.of(20_000, 200_000, 100_000_000);
+    let goal = format!("0 in {transitions} transitions");
+    let run = |work: Work<'_>| laws_figure(work, transitions).map(|(figure, _)| figure);
+    campaign("5", &goal, settings, progress, run)
+}
+
+/// Runs a campaign on all processors. What it finds is a figure that is broken.
+fn campaign(
+    number: &str,
+    goal: &str,
+    settings: &Settings,
+    progress: Progress<'_>,
+    run: impl FnOnce(Work<'_>) -> Result<Figure, Failure>,
+) -> Result<Figure, Trouble> {
+    let threads = thread::available_parallelism().map_or(1, |n| n.get());
+    let progress = Mutex::new(progress);
+    let tell = |done, total| {
+        let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+        progress(done, total);
+    };
+    let work = Work {
+        seed: settings.seed,
+        threads: u64::try_from(threads).unwrap_or(1),
+        progress: &tell,
+    };
+    let name = SUITE
+        .iter()
+        .find(|c| c.number == number)
+        .map_or("", |c| c.name);
+    Ok(run(work).unwrap_or_else(|found| Figure::new(number, name, goal, found.to_string(), false)))
 }
 
 fn writers(settings: &Settings, progress: Progress<'_>) -> Result<Figure, Trouble> {

@@ -11,7 +11,9 @@ use ctxlog::store::{Backend, MemoryStore};
 use ctxlog::strategy::parse;
 use ctxlog::window::Conservation;
 
-use crate::generate::{refused, result};
+use ctxlog::testkit::result;
+
+use crate::refused;
 
 fn chat(spec: &str) -> Conversation {
     let chat = Store::in_memory().conversation("a").unwrap();

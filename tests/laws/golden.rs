@@ -19,7 +19,7 @@ use ctxlog::log::entry::{self, Sealed};
 use ctxlog::log::*;
 use ctxlog::strategy::parse;
 
-use crate::generate::result;
+use ctxlog::testkit::result;
 
 const HEADS: [(&str, &str); 2] = [
     (

@@ -23,8 +23,14 @@ mod corners;
 #[path = "../common/data.rs"]
 mod data;
 mod files;
-mod generate;
 mod golden;
-mod oracle;
 mod properties;
 mod work;
+
+use ctxlog::engine::Error;
+use ctxlog::log::RequestReason;
+
+/// Whether an error is a refusal for this reason.
+fn refused(error: &Error, reason: RequestReason) -> bool {
+    error.refusal().is_some_and(|r| r.reason == reason)
+}

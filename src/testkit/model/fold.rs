@@ -1,9 +1,9 @@
-//! A naive second opinion: plain vectors, every question answered by scanning from the start.
-//! Shares no code with the fold; `ctxlog::log` gives it the entries' plain data only.
+//! The naive fold: plain vectors, every question answered by scanning from the start. Shares no code
+//! with the real fold; `log` gives it the entries' plain data only.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ctxlog::log::{
+use crate::log::{
     Author, Body, Change, Commitment, Entry, GroupReason, LeftReason, PartKind, PartSkeleton,
     Ranges, Seq, StandIn, StandInKind, VisitOutcome, Visited,
 };
@@ -11,52 +11,75 @@ use ctxlog::log::{
 /// How a message is out of the window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Out {
+    /// The entry that let it leave.
     pub by: u64,
+    /// Why.
     pub reason: LeftReason,
+    /// The claim or newer result that stands for it.
     pub stand_in: Option<u64>,
 }
 
+/// A message ever logged.
 #[derive(Clone, Debug)]
 pub struct Message {
+    /// The entry that introduced it.
     pub id: u64,
+    /// Where it stands in a window.
     pub place: u64,
+    /// Who wrote it.
     pub author: Author,
+    /// Whether it is of the system envelope.
     pub instruction: bool,
+    /// The messages it cannot be without.
     pub edges: Vec<u64>,
+    /// Of a claim: what it stands for, and why that left.
     pub sources: Option<(Vec<u64>, LeftReason)>,
-    /// (since, given, content)
+    /// Its contents: since which entry, given by which entry, the commitment.
     pub forms: Vec<(u64, u64, Commitment)>,
+    /// How it is out of the window; `None`: it is in it.
     pub out: Option<Out>,
     /// Calls before the entry that last brought it back.
-    pub restored: Option<u64>,
+    pub restored: Option<usize>,
 }
 
 /// A standing or ended refusal: strategy, reason, first and last visit that found it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
+    /// The strategy that was refused.
     pub strategy: String,
+    /// Why.
     pub reason: GroupReason,
+    /// The first visit that found it.
     pub first: u64,
+    /// The last one.
     pub last: u64,
+    /// How many did.
     pub visits: u64,
+    /// Whether it still stands.
     pub standing: bool,
 }
 
 /// What stood after one entry.
 #[derive(Clone, Debug, Default)]
 pub struct Moment {
+    /// Every message so far, in the order of the log.
     pub messages: Vec<Message>,
     /// Ids in window order.
     pub window: Vec<u64>,
+    /// The window's digest.
     pub digest: [u8; 32],
+    /// The person messages that began a run.
     pub runs: Vec<u64>,
     /// The calls so far with their windows.
     pub calls: Vec<(u64, BTreeSet<u64>)>,
+    /// Calls without a final result: message and part.
     pub open: BTreeSet<(u64, u32)>,
+    /// Refusals by message.
     pub refusals: BTreeMap<u64, Vec<Span>>,
 }
 
 /// What stood after every entry.
+#[must_use]
 pub fn moments(entries: &[Entry]) -> Vec<Moment> {
     let mut now = Moment::default();
     let mut parts: Vec<Logged> = Vec::new();
@@ -175,27 +198,25 @@ fn open_calls(parts: &[Logged]) -> BTreeSet<(u64, u32)> {
 }
 
 impl Moment {
+    /// A message by its id.
+    #[must_use]
     pub fn get(&self, id: u64) -> Option<&Message> {
         self.messages.iter().find(|m| m.id == id)
     }
 
     /// Called with the person message already in `parts`.
     fn begins_run(&self, parts: &[Logged]) -> bool {
-        let earlier = &parts[..parts.len() - 1];
-        let newest = earlier
-            .iter()
-            .rposition(|(_, a, _)| matches!(a, Author::Model | Author::Tool));
-        let since = newest.map_or(0, |i| i + 1);
-        let spoken = earlier[since..]
-            .iter()
-            .any(|(_, a, _)| *a == Author::Person);
-        let settled =
-            newest.is_none_or(|i| earlier[i].1 == Author::Model && !self.waits(earlier, i));
+        let earlier = parts.split_last().map_or(&[][..], |(_, earlier)| earlier);
+        let by_others = |(_, a, _): &&Logged| matches!(a, Author::Model | Author::Tool);
+        let since = earlier.iter().rev().take_while(|p| !by_others(p));
+        let spoken = since.into_iter().any(|(_, a, _)| *a == Author::Person);
+        let newest = earlier.iter().rfind(by_others);
+        let settled = newest.is_none_or(|m| m.1 == Author::Model && !self.waits(earlier, m));
         self.runs.is_empty() || (settled && !spoken)
     }
 
-    fn waits(&self, parts: &[Logged], at: usize) -> bool {
-        let (id, _, ps) = &parts[at];
+    fn waits(&self, parts: &[Logged], message: &Logged) -> bool {
+        let (id, _, ps) = message;
         let answered = |i: u32| ps.iter().any(|p| p.answers == Some((Seq(*id), i)));
         let own = (0_u32..)
             .zip(ps)
@@ -213,8 +234,8 @@ impl Moment {
                 .find(|e| !answers.contains(e) && e < id)
         });
         own || continued
-            .and_then(|c| parts.iter().position(|p| p.0 == c))
-            .is_some_and(|i| self.waits(parts, i))
+            .and_then(|c| parts.iter().find(|p| p.0 == c))
+            .is_some_and(|m| self.waits(parts, m))
     }
 
     fn ids(&self, ranges: &Ranges) -> Vec<u64> {
@@ -238,12 +259,13 @@ impl Moment {
     fn stands(&mut self, n: u64, s: &StandIn) {
         let ids: Vec<u64> = self.ids(&s.sources);
         if s.kind == StandInKind::Form {
-            let target = self
+            let mut target = self
                 .messages
                 .iter_mut()
-                .find(|m| ids.first() == Some(&m.id))
-                .unwrap();
-            target.forms.push((n, n, s.content));
+                .filter(|m| ids.first() == Some(&m.id));
+            target
+                .by_ref()
+                .for_each(|m| m.forms.push((n, n, s.content)));
             return;
         }
         let there: Vec<u64> = ids
@@ -253,7 +275,8 @@ impl Moment {
             .collect();
         let place = there
             .iter()
-            .map(|id| self.get(*id).unwrap().place)
+            .filter_map(|id| self.get(*id))
+            .map(|m| m.place)
             .min()
             .unwrap_or(n);
         self.leave(
@@ -294,15 +317,17 @@ impl Moment {
         c.stand_ins
             .iter()
             .for_each(|stand_in| self.stands(n, stand_in));
-        let calls = self.calls.len() as u64;
+        let calls = self.calls.len();
         for id in self.ids(&c.entered) {
-            let m = self.messages.iter_mut().find(|m| m.id == id).unwrap();
+            let Some(m) = self.messages.iter_mut().find(|m| m.id == id) else {
+                continue;
+            };
             m.out = None;
             m.restored = Some(calls);
             if let Some((sources, reason)) = m.sources.clone() {
                 let covered: Vec<u64> = sources
                     .iter()
-                    .filter(|s| self.get(**s).unwrap().out.is_none())
+                    .filter(|s| self.get(**s).is_some_and(|m| m.out.is_none()))
                     .flat_map(|s| self.group(*s))
                     .collect();
                 self.leave(
@@ -317,13 +342,11 @@ impl Moment {
             }
         }
         for (message, given) in &c.reverted {
-            let m = self
-                .messages
-                .iter_mut()
-                .find(|m| m.id == message.0)
-                .unwrap();
-            let form = *m.forms.iter().find(|f| f.1 == given.0).unwrap();
-            m.forms.push((n, form.1, form.2));
+            for m in self.messages.iter_mut().filter(|m| m.id == message.0) {
+                let form = m.forms.iter().find(|f| f.1 == given.0).copied();
+                m.forms
+                    .extend(form.map(|(_, given, content)| (n, given, content)));
+            }
         }
     }
 
@@ -366,11 +389,12 @@ impl Moment {
             .flatten()
             .filter(|s| s.standing && s.strategy == v.strategy)
         {
-            (s.last, s.visits) = (n, s.visits + 1);
+            (s.last, s.visits) = (n, s.visits.saturating_add(1));
         }
     }
 
     /// Everything reachable over edges, in either direction.
+    #[must_use]
     pub fn group(&self, id: u64) -> BTreeSet<u64> {
         let mut group = BTreeSet::from([id]);
         loop {
@@ -390,6 +414,7 @@ impl Moment {
     }
 
     /// `visible`, `covered` or `evicted`; `None` where it is not logged.
+    #[must_use]
     pub fn fate(&self, id: u64) -> Option<&'static str> {
         let Some(out) = &self.get(id)?.out else {
             return Some("visible");
@@ -401,11 +426,15 @@ impl Moment {
         })
     }
 
+    /// Whether it is of the current request.
+    #[must_use]
     pub fn in_request(&self, id: u64) -> bool {
         let person = self.get(id).is_some_and(|m| m.author == Author::Person);
         person && self.runs.last().is_some_and(|run| *run <= id)
     }
 
+    /// Whether it is of the system envelope.
+    #[must_use]
     pub fn in_envelope(&self, id: u64) -> bool {
         self.get(id).is_some_and(|m| m.instruction)
     }
@@ -413,8 +442,10 @@ impl Moment {
     fn hash(&self) -> [u8; 32] {
         let mut digest = [0; 32];
         for id in &self.window {
-            let m = self.get(*id).unwrap();
-            let (_, given, content) = m.forms.last().unwrap();
+            let Some(m) = self.get(*id) else { continue };
+            let Some((_, given, content)) = m.forms.last() else {
+                continue;
+            };
             let mut bytes = digest.to_vec();
             for number in [m.place, *id, *given] {
                 bytes.extend_from_slice(&number.to_le_bytes());

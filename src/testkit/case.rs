@@ -1,0 +1,141 @@
+//! A case: a script, the strategies it names, and what came of running it.
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use super::model::{Moment, moments};
+use super::script::{Said, Script};
+use super::world::{Failure, World};
+use crate::log::{Body, Entry, Provenance, Visited};
+use crate::strategy::Strategy;
+
+/// What came of running a script once: the world as it was left, its log, and what the naive fold
+/// makes of every prefix of that log.
+#[derive(Debug)]
+pub struct Run {
+    /// The world after the last operation.
+    pub world: World,
+    /// The log.
+    pub entries: Vec<Entry>,
+    /// What stood after each entry, by the naive fold.
+    pub moments: Vec<Moment>,
+}
+
+/// A script to check laws on. It is run once for all the laws that only look.
+#[derive(Debug)]
+pub struct Case<'a> {
+    /// What is done.
+    pub script: &'a Script,
+    own: &'a [Arc<dyn Strategy>],
+    source: &'a [Said],
+    run: OnceCell<Run>,
+}
+
+impl<'a> Case<'a> {
+    /// A script whose strategies are all ctxlog's own.
+    #[must_use]
+    pub const fn new(script: &'a Script) -> Self {
+        Self {
+            script,
+            own: &[],
+            source: &[],
+            run: OnceCell::new(),
+        }
+    }
+
+    /// A script that names strategies of one's own by their specs.
+    #[must_use]
+    pub fn with_strategies(mut self, own: &'a [Arc<dyn Strategy>]) -> Self {
+        self.own = own;
+        self
+    }
+
+    /// A script that goes on after a transcript that was imported as it was.
+    #[must_use]
+    pub fn after_import_of(mut self, source: &'a [Said]) -> Self {
+        self.source = source;
+        self
+    }
+
+    /// What came of running it.
+    ///
+    /// # Errors
+    /// When an operation failed, which is another thing than being refused.
+    pub fn run(&self) -> Result<&Run, Failure> {
+        if let Some(run) = self.run.get() {
+            return Ok(run);
+        }
+        let world = self.fresh()?;
+        let entries = world.entries()?;
+        let run = Run {
+            moments: moments(&entries),
+            entries,
+            world,
+        };
+        Ok(self.run.get_or_init(|| run))
+    }
+
+    /// The script run anew, for checks that go on with it.
+    pub(super) fn fresh(&self) -> Result<World, Failure> {
+        if self.source.is_empty() {
+            return World::run(self.script, self.own);
+        }
+        World::run_imported(self.source, self.script, self.own)
+    }
+
+    /// Another script, run with the same strategies.
+    pub(super) fn run_of(&self, script: &Script) -> Result<World, Failure> {
+        World::run(script, self.own)
+    }
+
+    pub(super) const fn own(&self) -> &'a [Arc<dyn Strategy>] {
+        self.own
+    }
+
+    /// The strategies that the script names.
+    pub(super) fn chain(&self) -> Result<Vec<Arc<dyn Strategy>>, Failure> {
+        super::world::chain(self.script, self.own)
+    }
+}
+
+/// One entry with what stood before and after it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step<'a> {
+    pub before: &'a Moment,
+    pub entry: &'a Entry,
+    pub after: &'a Moment,
+}
+
+impl Run {
+    /// Every entry but the first, with what stood before and after it.
+    pub(super) fn steps(&self) -> impl Iterator<Item = Step<'_>> {
+        let later = self.entries.iter().zip(&self.moments).skip(1);
+        self.moments
+            .iter()
+            .zip(later)
+            .map(|(before, (entry, after))| Step {
+                before,
+                entry,
+                after,
+            })
+    }
+
+    /// Every visit.
+    pub(super) fn visits(&self) -> impl Iterator<Item = (Step<'_>, &Visited)> {
+        self.steps().filter_map(|step| match &step.entry.body {
+            Body::Visited(visited) => Some((step, visited)),
+            _ => None,
+        })
+    }
+
+    /// Whether an entry tells what an importer read from the source.
+    pub(super) fn inferred(&self, seq: u64) -> bool {
+        let entry = self.entries.iter().find(|e| e.seq.0 == seq);
+        entry.is_some_and(|e| e.provenance == Provenance::Inferred)
+    }
+
+    /// The last moment.
+    pub(super) fn end(&self) -> Result<&Moment, Failure> {
+        self.moments.last().ok_or_else(|| "an empty log".into())
+    }
+}

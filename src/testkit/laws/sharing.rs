@@ -1,0 +1,181 @@
+//! Laws on logs that share a store, or a moment.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::bytes::exported;
+use super::{Found, demand};
+use crate::audit::verify;
+use crate::engine::Store;
+use crate::log::{Head, Message, Seq};
+use crate::store::{Backend, Batch, Level, MemoryStore, Name, Record};
+use crate::testkit::case::Case;
+use crate::testkit::script::Script;
+use crate::testkit::world::{Failure, Request, World};
+
+/// What happens in one conversation of a store shows in no other, and leaves no trace in its log.
+pub(super) fn isolation(case: &Case<'_>) -> Found {
+    let mut other = case.script.clone();
+    other.ops.reverse();
+    let backend: Arc<dyn Backend> = Arc::new(MemoryStore::new());
+    let on = |name, script: &Script, seed| {
+        World::on(Arc::clone(&backend), name, script, case.own(), seed)
+    };
+    let (mut a, mut b) = (on("a", case.script, 1)?, on("b", &other, 2)?);
+    let view = |w: &World| -> Result<_, Failure> {
+        Ok((
+            w.chat.head()?,
+            w.chat.window()?,
+            w.backend.head(w.chat.id())?,
+        ))
+    };
+    for (one, two) in case.script.ops.iter().zip(&other.ops) {
+        let still = view(&b)?;
+        a.perform(one)?;
+        demand!(
+            view(&b)? == still,
+            "'{one}' in one conversation changed a view of another"
+        );
+        let still = view(&a)?;
+        b.perform(two)?;
+        demand!(
+            view(&a)? == still,
+            "'{two}' in one conversation changed a view of another"
+        );
+    }
+    let alone = case.run_of(case.script)?;
+    demand!(
+        exported(&alone)? == exported(&a)?,
+        "a neighbour in the store left a trace in the log"
+    );
+    Ok(())
+}
+
+/// Every prefix of a log is a crash that could have happened: it opens, verifies, shows the window
+/// of its last entry, and takes the next append.
+pub(super) fn crash(case: &Case<'_>) -> Found {
+    let run = case.run()?;
+    let cut = case
+        .script
+        .pick("crash", run.entries.len())
+        .saturating_add(1);
+    let store = Store::on(prefix(&run.world, cut)?);
+    let chat = store.existing("a")?;
+    let last = run
+        .entries
+        .get(cut.saturating_sub(1))
+        .ok_or("an empty log")?;
+    demand!(
+        chat.head()?.map(|h| h.seq) == Some(last.seq),
+        "cut after {}, another head is shown",
+        last.seq
+    );
+    let same = chat.window()? == run.world.chat.window_after(last.seq)?;
+    demand!(same, "cut after {}, another window is shown", last.seq);
+    let ack = chat.append(Message::person("and now?"))?;
+    demand!(
+        ack.first == last.seq.next(),
+        "cut after {}, the next append is {}",
+        last.seq,
+        ack.first
+    );
+    let listed = store
+        .list()?
+        .into_iter()
+        .next()
+        .ok_or("nothing is listed")?;
+    let verified = verify(&store, &listed, &mut |_, _| {})?;
+    demand!(
+        verified.chain == "ok",
+        "cut after {}: {:?}",
+        last.seq,
+        verified.problems
+    );
+    Ok(())
+}
+
+/// A store that holds the first entries of a world's log, as a crash would have left it.
+fn prefix(world: &World, entries: usize) -> Result<Arc<dyn Backend>, Failure> {
+    let (id, store) = (world.chat.id(), MemoryStore::new());
+    let mut records = Vec::new();
+    for sealed in world.sealed()?.into_iter().take(entries) {
+        let payloads = (0..)
+            .zip(sealed.entry.body.commitments())
+            .map(|(index, _)| {
+                let payload = world.backend.payload(id, sealed.entry.seq, index)?;
+                payload.ok_or_else(|| Failure::from("a payload is missing"))
+            });
+        records.push(Record {
+            payloads: payloads.collect::<Result<_, Failure>>()?,
+            seq: sealed.entry.seq,
+            hash: sealed.hash,
+            entry: sealed.bytes,
+        });
+    }
+    let birth = Some(Name {
+        namespace: vec!["default".into()],
+        name: "a".into(),
+    });
+    let batch = Batch {
+        conversation: id,
+        expected: None,
+        birth,
+        records,
+    };
+    store.append(batch, Level::Synced)?;
+    Ok(Arc::new(store))
+}
+
+/// Two engines that do not know of each other file in turn: accepted appends are distinct entries
+/// that stay where they were acknowledged, losers are told and write nothing.
+pub(super) fn concurrency(case: &Case<'_>) -> Found {
+    let backend: Arc<dyn Backend> = Arc::new(MemoryStore::new());
+    let on = |seed| World::on(Arc::clone(&backend), "a", case.script, case.own(), seed);
+    let mut engines = [on(1)?, on(2)?];
+    let mut filed: Vec<(Seq, Vec<u8>)> = Vec::new();
+    for (n, op) in case.script.ops.iter().enumerate() {
+        let turn = case.script.pick(&format!("turn {n}"), 2);
+        let Some(world) = engines.get_mut(turn) else {
+            continue;
+        };
+        let before = backend.head(world.chat.id())?;
+        let Some(request) = world.resolve(op)? else {
+            continue;
+        };
+        if matches!(request, Request::Reopen) {
+            continue; // it would let the one know of the other
+        }
+        world.ask(&request)?;
+        let id = world.chat.id();
+        let grown = stored(backend.as_ref(), id, before)?;
+        let known: BTreeSet<Seq> = filed.iter().map(|(seq, _)| *seq).collect();
+        demand!(
+            grown.iter().all(|(seq, _)| !known.contains(seq)),
+            "'{op}' filed entries that were there"
+        );
+        filed.extend(grown);
+        let all = stored(backend.as_ref(), id, None)?;
+        let kept = filed.iter().all(|entry| all.binary_search(entry).is_ok());
+        demand!(
+            kept,
+            "'{op}' replaced or lost entries that were acknowledged"
+        );
+    }
+    Ok(())
+}
+
+/// The stored entries after a head.
+fn stored(
+    backend: &dyn Backend,
+    id: crate::log::ConversationId,
+    after: Option<Head>,
+) -> Result<Vec<(Seq, Vec<u8>)>, Failure> {
+    let mut found = Vec::new();
+    let from = after.map_or(Seq(0), |head| head.seq.next());
+    backend.entries(id, from, Seq(u64::MAX), &mut |seq, bytes| {
+        found.push((seq, bytes.to_vec()));
+        ControlFlow::Continue(())
+    })?;
+    Ok(found)
+}

@@ -1,0 +1,357 @@
+//! Laws on what visits do and say.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::windows::items;
+use super::{Found, demand};
+use crate::log::{
+    Body, Entry, GroupReason, MessageId, Ranges, Reading, Seq, Trigger, Unit, VisitOutcome, Visited,
+};
+use crate::strategy::visit;
+use crate::testkit::case::{Case, Step};
+use crate::testkit::model::Moment;
+use crate::testkit::script::{Ids, Op, Script};
+use crate::testkit::world::Failure;
+use crate::window::Projection;
+
+fn counted(n: usize) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
+}
+
+/// Renaming the ids of any log changes no window, group or proposal; and naming all calls alike from
+/// the start changes nothing where each batch is answered, or closed by a call, before the next.
+pub(super) fn occurrence(case: &Case<'_>) -> Found {
+    let run = case.run()?;
+    let chain = case.chain()?;
+    let (mut given, mut alike) = (Projection::default(), Projection::default());
+    for entry in &run.entries {
+        if matches!(entry.body, Body::Visited(_) | Body::Called(_)) {
+            for (position, strategy) in (0..).zip(&chain) {
+                let look = |state| visit(state, strategy.as_ref(), position, Trigger::Call);
+                let same = look(&given) == look(&alike);
+                demand!(
+                    same,
+                    "before {}: {} looks at call ids",
+                    entry.seq,
+                    strategy.spec()
+                );
+            }
+        }
+        given.apply(entry);
+        alike.apply(&renamed(entry));
+        demand!(
+            given.window() == alike.window(),
+            "the window after {} depends on call ids",
+            entry.seq
+        );
+        let (a, b) = (given.group_views(&[]), alike.group_views(&[]));
+        demand!(a == b, "the groups after {} depend on call ids", entry.seq);
+    }
+    named_alike(case)
+}
+
+fn renamed(entry: &Entry) -> Entry {
+    let mut entry = entry.clone();
+    if let Body::Appended(appended) = &mut entry.body {
+        let labels = appended
+            .skeleton
+            .parts
+            .iter_mut()
+            .filter_map(|p| p.label.as_mut());
+        labels.for_each(|label| *label = "x".into());
+    }
+    entry
+}
+
+fn named_alike(case: &Case<'_>) -> Found {
+    let run = |ids| -> Result<_, Failure> {
+        let world = case.run_of(&Script {
+            ids,
+            open_calls: crate::log::OpenCalls::Close,
+            ops: in_batches(&case.script.ops),
+            ..case.script.clone()
+        })?;
+        let mut seen = Vec::new();
+        for entry in world.entries()? {
+            let visited = match entry.body {
+                Body::Visited(visited) => Some(visited),
+                _ => None,
+            };
+            seen.push((items(&world.chat.window_after(entry.seq)?), visited));
+        }
+        Ok(seen)
+    };
+    let (unique, one) = (run(Ids::Unique)?, run(Ids::One)?);
+    let differs = unique.iter().zip(&one).position(|(a, b)| a != b);
+    let same = unique.len() == one.len() && differs.is_none();
+    demand!(
+        same,
+        "naming all calls alike changes what happens at entry {differs:?}"
+    );
+    Ok(())
+}
+
+/// The operations in which an id adds nothing to the place: every batch of calls is followed by some
+/// of its results and a call that closes the rest.
+fn in_batches(ops: &[Op]) -> Vec<Op> {
+    let closing = Op::Call {
+        usage: None,
+        failed: false,
+    };
+    let mut out = Vec::new();
+    let mut answers = ops.iter().filter_map(|op| match op {
+        Op::Results { back, out, .. } => Some((back.len(), out)),
+        _ => None,
+    });
+    for op in ops {
+        match op {
+            Op::Say(..) | Op::Reason { .. } | Op::Call { .. } => out.push(op.clone()),
+            Op::Calls { count, .. } => {
+                out.push(op.clone());
+                if let Some((answered, words)) = answers.next() {
+                    out.push(Op::Results {
+                        back: (0..answered.min(*count)).collect(),
+                        interim: false,
+                        words: None,
+                        out: words.clone(),
+                    });
+                }
+                out.push(closing.clone());
+            }
+            _ => {}
+        }
+    }
+    out
+}
+
+/// A call that lets nothing leave and closes nothing is sent the window as it was, and files nothing
+/// but itself and what its strategies said.
+pub(super) fn no_op(case: &Case<'_>) -> Found {
+    let mut world = case.fresh()?;
+    for _ in 0..3 {
+        let (before, head) = (world.chat.window()?, world.head()?);
+        let Ok(call) = world.chat.call() else {
+            return Ok(()); // open calls, and a policy that refuses
+        };
+        let mut quiet = call.closed.is_empty();
+        for seq in &call.visits {
+            let entry = world.chat.entry(*seq)?;
+            quiet &= entry
+                .body
+                .change()
+                .is_none_or(|c| c.left.is_empty() && c.stand_ins.is_empty());
+        }
+        let same = before.items == call.window.items && before.digest == call.window.digest;
+        demand!(
+            !quiet || same,
+            "the call {} changed a window that needed no change",
+            call.id
+        );
+        let filed = counted(call.visits.len().saturating_add(call.closed.len())).saturating_add(1);
+        let grew = call.id.0.saturating_sub(head.0);
+        demand!(
+            grew == filed,
+            "the call {} filed {grew} entries and names {filed}",
+            call.id
+        );
+    }
+    let window = world.chat.window()?;
+    world.reopen()?;
+    demand!(
+        world.chat.window()? == window,
+        "opening the store anew changed the window"
+    );
+    Ok(())
+}
+
+/// Every visit says where every message of the window stands: it left, it refused, or the target
+/// was met without it; and its numbers are those of the windows.
+pub(super) fn accounting(case: &Case<'_>) -> Found {
+    for (step, visited) in case.run()?.visits() {
+        account(&step, visited).map_err(|e| format!("{}: {e}", step.entry.seq))?;
+    }
+    Ok(())
+}
+
+/// A visit that could not measure and so asked nobody.
+fn blind(visited: &Visited) -> bool {
+    matches!(
+        visited.outcome,
+        VisitOutcome::Unmeasurable | VisitOutcome::StaleMeasurement
+    )
+}
+
+fn account(step: &Step<'_>, v: &Visited) -> Result<(), String> {
+    let Step { before, after, .. } = *step;
+    if blind(v) {
+        let same = before.window == after.window;
+        let changed = || "a visit that could not measure changed the window".to_owned();
+        return if same { Ok(()) } else { Err(changed()) };
+    }
+    if v.before.amount <= v.limit {
+        return Err(format!("it engaged at {} of {}", v.before.amount, v.limit));
+    }
+    let left = named(before, v.change.left.iter().map(|l| &l.messages));
+    let refusing = refusals(after, &v.strategy);
+    let met = v.after.amount <= v.target;
+    for id in &before.window {
+        match (left.contains(id), refusing.get(id)) {
+            (true, Some(reason)) => return Err(format!("m{id} left and refuses as {reason}")),
+            (false, None) if !met => return Err(format!("m{id} is not accounted for")),
+            (gone, said) => right_reason(before, *id, gone, said.copied())?,
+        }
+    }
+    adds_up(before, after, v, &left)
+}
+
+/// Which messages of a moment ranges name.
+fn named<'a>(moment: &Moment, ranges: impl Iterator<Item = &'a Ranges>) -> BTreeSet<u64> {
+    let ranges: Vec<&Ranges> = ranges.collect();
+    let ids = moment.messages.iter().map(|m| m.id);
+    ids.filter(|id| ranges.iter().any(|r| r.contains(MessageId(Seq(*id)))))
+        .collect()
+}
+
+/// The refusals that stand for a strategy.
+fn refusals(moment: &Moment, strategy: &str) -> BTreeMap<u64, GroupReason> {
+    let mut found = BTreeMap::new();
+    for (id, spans) in &moment.refusals {
+        let own = spans
+            .iter()
+            .filter(|s| s.standing && s.strategy == strategy);
+        found.extend(own.map(|s| (*id, s.reason)));
+    }
+    found
+}
+
+/// What refuses is told the first reason that holds; what the log itself holds does not leave.
+/// (Envelope and request have a law of their own.)
+fn right_reason(m: &Moment, id: u64, gone: bool, said: Option<GroupReason>) -> Result<(), String> {
+    let Some(reason) = protection(m, id) else {
+        return Ok(());
+    };
+    let other_law = matches!(
+        reason,
+        GroupReason::CurrentRequest | GroupReason::SystemEnvelope
+    );
+    match said {
+        Some(said) if said != reason => Err(format!("m{id} refuses as {said}, not as {reason}")),
+        None if gone && !other_law => Err(format!("m{id} left in spite of {reason}")),
+        _ => Ok(()),
+    }
+}
+
+/// The first reason why the log itself holds a message's group.
+fn protection(m: &Moment, id: u64) -> Option<GroupReason> {
+    let group = m.group(id);
+    let inside = || group.iter().filter(|id| m.window.contains(id));
+    let restored = |id: &u64| {
+        m.get(*id)
+            .and_then(|m| m.restored)
+            .is_some_and(|at| m.calls.len() <= at)
+    };
+    if inside().any(|id| m.in_request(*id)) {
+        Some(GroupReason::CurrentRequest)
+    } else if inside().any(|id| m.in_envelope(*id)) {
+        Some(GroupReason::SystemEnvelope)
+    } else if m.open.iter().any(|(id, _)| group.contains(id)) {
+        Some(GroupReason::UnresolvedToolCall)
+    } else {
+        inside().any(restored).then_some(GroupReason::Pinned)
+    }
+}
+
+/// What is gone is what was named, and the measures are those of the windows.
+fn adds_up(
+    before: &Moment,
+    after: &Moment,
+    v: &Visited,
+    left: &BTreeSet<u64>,
+) -> Result<(), String> {
+    let gone = before.window.iter().filter(|id| !after.window.contains(id));
+    let gone: BTreeSet<u64> = gone.copied().collect();
+    if !gone.is_subset(left) {
+        return Err(format!("{gone:?} are gone, {left:?} named"));
+    }
+    let short = v.after.amount.saturating_sub(v.target);
+    if (v.outcome == VisitOutcome::Short) != (short > 0) || v.shortfall.unwrap_or(0) != short {
+        return Err(format!(
+            "{}, {:?} above the target, where {short} are",
+            v.outcome, v.shortfall
+        ));
+    }
+    for (moment, reading) in [(before, &v.before), (after, &v.after)] {
+        if let Some(n) = count(moment, reading).filter(|n| *n != reading.amount) {
+            return Err(format!(
+                "{} {} said, {n} counted",
+                reading.amount, reading.method
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Groups, messages or requests outside the envelope.
+fn count(m: &Moment, reading: &Reading) -> Option<u64> {
+    let window: BTreeSet<u64> = m.window.iter().copied().collect();
+    let group = |id: &u64| m.group(*id).intersection(&window).copied().collect();
+    let mut groups: BTreeSet<BTreeSet<u64>> = window.iter().map(group).collect();
+    groups.retain(|g| !g.iter().all(|id| m.in_envelope(*id)));
+    let newest = |g: &BTreeSet<u64>| g.iter().filter_map(|id| m.get(*id)).map(|m| m.place).max();
+    let run = |g: &BTreeSet<u64>| m.runs.iter().filter(|r| Some(**r) <= newest(g)).count();
+    match reading.unit {
+        Unit::Group => Some(counted(groups.len())),
+        Unit::Message => Some(counted(groups.iter().map(BTreeSet::len).sum())),
+        Unit::Request => Some(counted(
+            groups.iter().map(run).collect::<BTreeSet<_>>().len(),
+        )),
+        _ => None,
+    }
+}
+
+/// A visit frees something or says why not, and one that freed nothing is not repeated while nothing
+/// is newly free to leave.
+pub(super) fn progress(case: &Case<'_>) -> Found {
+    let mut fruitless: BTreeMap<String, Seq> = BTreeMap::new();
+    for (step, v) in case.run()?.visits() {
+        let frees = step
+            .before
+            .window
+            .iter()
+            .any(|id| !step.after.window.contains(id));
+        let why = v.outcome != VisitOutcome::Done;
+        demand!(
+            frees || why,
+            "{} freed nothing and says that it was done",
+            step.entry.seq
+        );
+        if let Some(earlier) = fruitless.get(&v.strategy).filter(|_| !frees && !blind(v)) {
+            return Err(
+                format!("{} frees nothing, as {earlier} did before", step.entry.seq).into(),
+            );
+        }
+        if frees || blind(v) {
+            fruitless.remove(&v.strategy);
+        } else {
+            fruitless.insert(v.strategy.clone(), step.entry.seq);
+        }
+    }
+    settles(case)
+}
+
+/// Calls without news come to rest: what could be done is done at the first, what was held for one
+/// call at the second, and each fruitless look is filed once.
+fn settles(case: &Case<'_>) -> Found {
+    let world = case.fresh()?;
+    for last in [false, false, false, true] {
+        let Ok(call) = world.chat.call() else {
+            return Ok(()); // open calls, and a policy that refuses
+        };
+        demand!(
+            !last || call.visits.is_empty(),
+            "visits go on at {} with nothing new",
+            call.id
+        );
+    }
+    Ok(())
+}
