@@ -21,6 +21,9 @@ const LAST_BYTES: u64 = 32;
 /// sled fills one.
 const UNSYNCED: u64 = 8;
 
+/// So many of the newest segments are still in use, all of them.
+const NEWEST: usize = 2;
+
 /// A segment that sled will read.
 struct Segment {
     /// Where it stands in sled's log.
@@ -65,8 +68,17 @@ fn find(db: &Path, covered: u64) -> io::Result<Vec<u64>> {
     })?;
     segments.sort_by_key(|segment| segment.place);
     let pairs = || segments.iter().zip(segments.iter().skip(1));
-    // Old segments go when nothing of them is in use, so a missing one by itself is no sign of a gap.
-    let signs = absent || pairs().any(|(segment, _)| !segment.is_full());
+    // Old segments go when nothing of them is in use, so that a missing one is a sign of a gap only
+    // where it would be one of the newest.
+    let is_next = |segment: &Segment, later: &Segment| {
+        later.place == segment.place.saturating_add(seal::SEGMENT_BYTES)
+    };
+    let signs = absent
+        || pairs().any(|(segment, _)| !segment.is_full())
+        || pairs()
+            .rev()
+            .take(NEWEST)
+            .any(|(segment, later)| !is_next(segment, later));
     if !signs {
         return Ok(Vec::new());
     }
