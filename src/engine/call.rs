@@ -90,6 +90,7 @@ impl Conversation {
     pub fn call_request(&self, options: &Options, request: &Request) -> Result<Call, Error> {
         let mut state = self.lock_at(options.expected)?;
         if let Some(mut call) = repeated_call(&state, options)? {
+            self.stands(&state)?;
             drop(state);
             if let Some(profile) = request.profile {
                 call.rendered = Some(self.render_for(&call.window, request, profile)?);

@@ -16,7 +16,8 @@ use super::campaign::{
 use super::concurrency::{self, concurrency};
 use super::cost::{self, cost};
 use super::crash::{self, Plan};
-use super::{Failure, Figure, Trouble};
+use super::simulate::simulate_seeds;
+use super::{Failure, Figure, Trouble, outcomes};
 
 /// How much is done for a figure.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -89,9 +90,15 @@ pub const SUITE: &[Check] = &[
         "directories that do not open after a kill while opening",
         opens,
     ),
+    check("2", "violations in simulated faults", simulated),
     check("3", "tampering detected and located", tampering),
     check("4", "replay determinism", replay),
     check("5", "laws broken", laws),
+    check(
+        "7",
+        "fault outcomes: every store call under every fault",
+        faults,
+    ),
     check("9", "many writers and readers at once", writers),
     check("10", "what a synced append costs", cost_of_safety),
 ];
@@ -142,6 +149,18 @@ fn opens(settings: &Settings, progress: Progress<'_>) -> Result<Figure, Trouble>
     Ok(crash::open_loop(&plan, progress)?.figure(&plan))
 }
 
+fn simulated(settings: &Settings, progress: Progress<'_>) -> Result<Figure, Trouble> {
+    let seeds = settings.size.of(100, 2_000, 1_000_000);
+    let goal = "0, and runs are identical when run twice";
+    Ok(campaign("2", goal, settings, progress, |work| {
+        simulate_seeds(work, seeds, 10).map(|totals| totals.figure())
+    }))
+}
+
+fn faults(_: &Settings, _: Progress<'_>) -> Result<Figure, Trouble> {
+    Ok(outcomes().figure())
+}
+
 fn tampering(settings: &Settings, progress: Progress<'_>) -> Result<Figure, Trouble> {
     let how = Tampering {
         bytes: 64 << 10,
@@ -163,7 +182,7 @@ fn replay(settings: &Settings, progress: Progress<'_>) -> Result<Figure, Trouble
 }
 
 fn laws(settings: &Settings, progress: Progress<'_>) -> Result<Figure, Trouble> {
-    let transitions = settings.size.of(10_000, 200_000, 100_000_000);
+    let transitions = settings.size.of(5_000, 200_000, 100_000_000);
     let goal = format!("0 in {transitions} transitions");
     Ok(campaign("5", &goal, settings, progress, |work| {
         if settings.size > Size::Short {
