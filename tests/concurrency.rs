@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::thread;
 
 use ctxlog::engine::{Options, Store};
-use ctxlog::log::Message;
-use ctxlog::store::{Level, SledStore};
+use ctxlog::log::{Message, RequestReason, Seq};
+use ctxlog::store::{Level, MemoryStore, SledStore};
 use ctxlog::testkit::concurrency::{Plan, concurrency};
 use figure::holds;
 
@@ -55,4 +55,28 @@ fn a_key_that_eight_threads_use_at_once_writes_once() {
         assert!(acks.iter().all(|a| a.last == acks[0].last));
         assert_eq!(chat.window().unwrap().items.len(), 1);
     }
+}
+
+/// A handle that is behind another one reads the log again where the caller knows a newer head.
+#[test]
+fn a_head_that_another_handle_filed_may_be_expected() {
+    let shared = MemoryStore::new();
+    let chat = || {
+        let store = Store::on(Arc::new(shared.clone()));
+        store.conversation("shared").unwrap()
+    };
+    let (one, other) = (chat(), chat());
+    let head = other.append(Message::person("hello")).unwrap().last;
+    let options = Options {
+        expected: Some(head),
+        ..Options::default()
+    };
+    let next = one.append_with(Message::model("hi"), &options).unwrap();
+    assert_eq!(next.last, head.next());
+    let beyond = Options {
+        expected: Some(Seq(99)),
+        ..Options::default()
+    };
+    let refused = one.append_with(Message::person("?"), &beyond).unwrap_err();
+    assert_eq!(refused.refusal().unwrap().reason, RequestReason::StaleHead);
 }

@@ -51,7 +51,7 @@ impl Conversation {
             let detail = "a person's message without parts says nothing";
             return Err(Error::refused(RequestReason::EmptyMessage, detail));
         }
-        let mut state = self.lock()?;
+        let mut state = self.lock_at(options.expected)?;
         if let Some(ack) = self.repeated(&state, &message, options)? {
             self.stands(&state)?;
             return Ok(ack);

@@ -444,6 +444,18 @@ impl Conversation {
         Ok(state)
     }
 
+    /// The same for a request that expects a head: a head beyond the one known here may have been
+    /// filed through another handle, so the log is read again.
+    pub(super) fn lock_at(&self, expected: Option<Seq>) -> Result<MutexGuard<'_, State>, Error> {
+        let mut state = self.lock()?;
+        if expected > state.head.map(|head| head.seq) {
+            state.stale = true;
+            drop(state);
+            return self.lock();
+        }
+        Ok(state)
+    }
+
     /// Runs `work` on a stage over the current log and stores what it staged. When anything fails,
     /// the fold is read again from the store before it is used.
     pub(super) fn file<T>(

@@ -1,5 +1,6 @@
 //! Numbers drawn from a seed: the same on every machine.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 /// A stream of numbers from a seed (splitmix64).
@@ -48,7 +49,7 @@ impl Draw {
     pub fn words(&mut self, bytes: usize) -> String {
         let mut words = format!("{:016x}", self.number());
         while words.len() < bytes {
-            words.push_str(&format!(" {:016x}", self.number()));
+            let _ = write!(words, " {:016x}", self.number()); // a text takes all
         }
         words
     }

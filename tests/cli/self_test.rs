@@ -101,7 +101,7 @@ fn a_figure_that_does_not_exist_is_named_with_those_that_do() {
     let run = place.run(&["self-test", "--only", "99"]);
     let (message, help) = run.failed(2, "invalid-option");
     assert!(message.contains("no figure '99'"), "{message}");
-    assert!(help.contains("1, 1c, 3, 4, 5, 9, 10"), "{help}");
+    assert!(help.contains("1, 1c, 2, 3, 4, 5, 7, 9, 10"), "{help}");
     let nowhere = place.run(&["self-test", "--only", "1", "--dir", "absent/here"]);
     nowhere.failed(2, "io");
     assert_eq!(left(&place), [""; 0]);

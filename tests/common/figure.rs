@@ -31,7 +31,9 @@ pub fn record(figure: &Figure) {
 /// Notes the figure, and demands that it holds; else what it was measured on is kept.
 pub fn holds(figure: &Figure, dir: TempDir) {
     record(figure);
-    if figure.holds != Some(true) {
-        panic!("{figure}\nkept: {}", dir.keep().display());
+    if figure.holds == Some(true) {
+        return;
     }
+    let kept = dir.keep();
+    panic!("{figure}\nkept: {}", kept.display());
 }

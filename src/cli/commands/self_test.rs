@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
+use ctxlog::engine::{Environment as _, Error, System};
 use ctxlog::testkit::{Check, ELSEWHERE, Elsewhere, Figure, SUITE, Settings, crash};
 use serde::Serialize;
 
@@ -35,7 +36,7 @@ struct Measured {
 }
 
 pub fn run(cx: &mut Context, args: &args::SelfTest) -> Result<u8, Failure> {
-    let seed = args.seed.unwrap_or_else(any_seed);
+    let seed = args.seed.map_or_else(any_seed, Ok)?;
     if let (Some(work), Some(dir)) = (args.child, &args.dir) {
         let mut out = std::io::stdout();
         let done = crash::child(work, dir, seed, &mut out);
@@ -61,7 +62,7 @@ pub fn run(cx: &mut Context, args: &args::SelfTest) -> Result<u8, Failure> {
                 seconds,
             } = &measured;
             cx.out.json(&line(figure, verdict, seed, *seconds, None))?;
-            std::io::Write::flush(&mut cx.out).map_or(Ok(()), |()| cx.out.flush())?;
+            cx.out.flush()?;
         }
         all.push(measured);
     }
@@ -77,11 +78,11 @@ pub fn run(cx: &mut Context, args: &args::SelfTest) -> Result<u8, Failure> {
     verdict(&all, place)
 }
 
-fn any_seed() -> u64 {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    u64::from(now.subsec_nanos()) ^ (now.as_secs() << 20)
+fn any_seed() -> Result<u64, Failure> {
+    let random = System.random().map_err(Error::Randomness)?;
+    // Short enough to be typed again.
+    let few = random.first_chunk().copied().unwrap_or_default();
+    Ok(u64::from(u32::from_le_bytes(few)))
 }
 
 type Chosen = (Vec<&'static Check>, Vec<&'static Elsewhere>);
