@@ -1,6 +1,6 @@
 //! Figures 1 and 1c: processes are killed while they write and while they open, and nothing that was
-//! acknowledged is lost. `CTXLOG_KILLS` sets how many kills (200); the larger form is
-//! `ctxlog self-test --size release --only 1 --only 1c`.
+//! acknowledged is lost. `CTXLOG_KILLS` sets how many kills (30); the larger forms are
+//! `ctxlog self-test --only 1 --only 1c --size ci` and `--size release`.
 
 #[path = "common/figure.rs"]
 mod figure;
@@ -15,7 +15,7 @@ use figure::{holds, number, seed};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_ctxlog");
 
 fn plan(dir: &Path, seed: u64) -> Plan<'_> {
-    let kills = number("CTXLOG_KILLS", 200);
+    let kills = number("CTXLOG_KILLS", 30);
     Plan {
         program: Path::new(PROGRAM),
         dir,

@@ -1,6 +1,5 @@
 //! Every verb of a store under every fault that it can meet.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use ctxlog::Store;
@@ -16,9 +15,6 @@ fn every_store_call_under_every_fault_gives_a_typed_outcome_and_a_log_that_verif
     let outcomes = outcomes();
     let figure = outcomes.figure();
     println!("{}\n{figure}", outcomes.matrix());
-    if let Ok(file) = std::env::var("CTXLOG_FIGURES") {
-        figure.record(Path::new(&file)).unwrap();
-    }
     let broken = outcomes.broken();
     assert!(broken.is_empty(), "{}", broken.join("\n"));
     assert_eq!(figure.holds, Some(true));

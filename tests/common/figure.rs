@@ -28,9 +28,9 @@ pub fn record(figure: &Figure) {
     }
 }
 
-/// Notes the figure, and demands that it holds; else what it was measured on is kept.
+/// Demands that a figure holds; else what it was measured on is kept.
 pub fn holds(figure: &Figure, dir: TempDir) {
-    record(figure);
+    println!("{figure}");
     if figure.holds == Some(true) {
         return;
     }

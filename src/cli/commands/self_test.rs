@@ -161,6 +161,11 @@ fn measure(cx: &Context, check: &Check, settings: &Settings) -> Result<Measured,
             (Figure::skipped(check.number, check.name, "", why), "failed")
         }
     };
+    // Where a run collects its figures, as tests that need more than a directory do.
+    if let Some(file) = std::env::var_os("CTXLOG_FIGURES").map(PathBuf::from) {
+        let recorded = figure.record(&file);
+        recorded.map_err(|e| Failure::file("write", &file, &e))?;
+    }
     let seconds = (began.elapsed().as_secs_f64() * 10.0).round() / 10.0;
     Ok(Measured {
         figure,
