@@ -37,6 +37,18 @@ impl Draw {
         Duration::from_micros(self.below(micros))
     }
 
+    /// True so often in a hundred.
+    pub fn percent(&mut self, chance: u64) -> bool {
+        self.below(100) < chance
+    }
+
+    /// A place in something of this length; `None` where that is empty.
+    pub fn index(&mut self, length: usize) -> Option<usize> {
+        let bound = u64::try_from(length).unwrap_or(u64::MAX);
+        let at = usize::try_from(self.below(bound)).ok()?;
+        (at < length).then_some(at)
+    }
+
     /// One of several; `None` of none.
     pub fn one_of<'a, T>(&mut self, several: &'a [T]) -> Option<&'a T> {
         let count = u64::try_from(several.len()).unwrap_or(u64::MAX);

@@ -10,6 +10,8 @@ use super::campaign::{
 use super::concurrency::{self, concurrency};
 use super::cost::{self, cost};
 use super::crash::{self, Plan};
+use super::outcomes::outcomes;
+use super::simulate::simulate_seeds;
 use super::{Failure, Figure, Trouble};
 
 /// How much is done for a figure.
@@ -83,9 +85,11 @@ pub const SUITE: &[Check] = &[
         "directories that do not open after a kill while opening",
         opens,
     ),
+    check("2", "violations in simulated faults", simulated_faults),
     check("3", "tampering detected and located", tampering),
     check("4", "replay determinism", replay),
     check("5", "laws broken", laws),
+    check("7", "fault outcomes", fault_outcomes),
     check("9", "many writers and readers at once", writers),
     check("10", "what a synced append costs", cost_of_safety),
 ];
@@ -134,6 +138,25 @@ fn opens(settings: &Settings, progress: Progress<'_>) -> Result<Figure, Trouble>
         acked: 0,
     };
     Ok(crash::open_loop(&plan, progress)?.figure(&plan))
+}
+
+fn simulated_faults(settings: &Settings, progress: Progress<'_>) -> Result<Figure, Trouble> {
+    let seeds = settings.size.of(60, 2_000, 1_000_000);
+    let goal = format!("0 in {seeds} seeds");
+    // Every tenth seed twice; all of them before a release.
+    let twice = settings.size.of(10, 10, 1);
+    campaign("2", &goal, settings, progress, |work| {
+        Ok(simulate_seeds(work, seeds, twice)?.figure())
+    })
+}
+
+/// The same at every size: it is all there is.
+#[allow(clippy::unnecessary_wraps, reason = "one type for all checks")]
+fn fault_outcomes(_: &Settings, progress: Progress<'_>) -> Result<Figure, Trouble> {
+    progress(0, 1);
+    let figure = outcomes().figure();
+    progress(1, 1);
+    Ok(figure)
 }
 
 fn tampering(settings: &Settings, progress: Progress<'_>) -> Result<Figure, Trouble> {

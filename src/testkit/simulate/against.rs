@@ -73,7 +73,7 @@ impl Against {
             // Nothing was written, or all of what was asked for, or the call without its report.
             Outcome::Failed(_) if new.is_empty() => return Ok(()),
             Outcome::Failed(_) => {
-                reported_or_not(predicted, new.len()).matches(Answer::Done, new)?
+                reported_or_not(predicted, new.len()).matches(Answer::Done, new)?;
             }
         }
         beside.observe(Some(request), log)
