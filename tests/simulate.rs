@@ -1,4 +1,5 @@
-//! A whole system in one thread, thousands of times, each from a seed. `CTXLOG_SEEDS` sets how often.
+//! A whole system in one thread, thousands of times, each from a seed. `CTXLOG_SEEDS` sets how often,
+//! `CTXLOG_FIRST_SEED` from which seed on.
 
 use std::path::Path;
 
@@ -27,7 +28,8 @@ fn no_seed_shows_a_violation_and_every_fault_happens() {
     }
     let seeds = seeds();
     let work = Work {
-        seed: 0,
+        seed: std::env::var("CTXLOG_FIRST_SEED")
+            .map_or(0, |n| n.parse().expect("CTXLOG_FIRST_SEED is a number")),
         threads: std::thread::available_parallelism().map_or(1, |n| n.get() as u64),
         progress: &|_, _| {},
     };

@@ -259,6 +259,7 @@ impl<'a> Sim<'a> {
             Ok(Answer::Refused(reason)) => Outcome::Refused(reason),
             Err(failure) => self.typed(failure)?,
         };
+        let before = self.run.entries;
         self.observe()?;
         self.predicted(client, request, &outcome)?;
         let failed = self.medium.deliveries();
@@ -273,7 +274,11 @@ impl<'a> Sim<'a> {
         let level = self.clients.get(client).map(|c| c.level);
         match (&outcome, request, level) {
             (Outcome::Done, Some(request), Some(level)) if writes(request) => {
-                self.ledger.promise(level);
+                let id = self.clients.get(client).map(|c| c.world.chat.id());
+                match id.filter(|_| self.run.entries == before) {
+                    Some(id) => self.ledger.promise_of(id, level),
+                    None => self.ledger.promise(level),
+                }
             }
             (Outcome::Failed(_), Some(request), _) if keyed(request) => {
                 if let Some(at) = self.clients.get_mut(client) {
