@@ -1,5 +1,5 @@
 //! A whole system in one thread, hundreds of times, each from a seed. `CTXLOG_SEEDS` sets how often
-//! (400); the larger forms are `ctxlog self-test --only 2 --size ci` and `--size release`.
+//! (400), `CTXLOG_FIRST_SEED` from which seed on; the larger forms are `ctxlog self-test --only 2 --size ci` and `--size release`.
 
 use ctxlog::testkit::campaign::Work;
 use ctxlog::testkit::simulate::{replay, simulate_seeds};
@@ -26,7 +26,8 @@ fn no_seed_shows_a_violation_and_every_fault_happens() {
     }
     let seeds = seeds();
     let work = Work {
-        seed: 0,
+        seed: std::env::var("CTXLOG_FIRST_SEED")
+            .map_or(0, |n| n.parse().expect("CTXLOG_FIRST_SEED is a number")),
         threads: std::thread::available_parallelism().map_or(1, |n| n.get() as u64),
         progress: &|_, _| {},
     };

@@ -430,8 +430,9 @@ impl Conversation {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         if state.is_stale() {
-            let chain = std::mem::take(&mut state.chain);
-            *state = State::read(&self.store, self.inner.id)?;
+            // Read before anything is given up: where that fails, the strategies are still known.
+            let read = State::read(&self.store, self.inner.id)?;
+            let chain = std::mem::replace(&mut *state, read).chain;
             // Strategies of one's own cannot be made from their spec.
             if chain
                 .iter()

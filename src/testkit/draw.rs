@@ -1,6 +1,5 @@
 //! Numbers drawn from a seed: the same on every machine.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 /// A stream of numbers from a seed (splitmix64).
@@ -38,6 +37,18 @@ impl Draw {
         Duration::from_micros(self.below(micros))
     }
 
+    /// True so often in a hundred.
+    pub fn percent(&mut self, chance: u64) -> bool {
+        self.below(100) < chance
+    }
+
+    /// A place in something of this length; `None` where that is empty.
+    pub fn index(&mut self, length: usize) -> Option<usize> {
+        let bound = u64::try_from(length).unwrap_or(u64::MAX);
+        let at = usize::try_from(self.below(bound)).ok()?;
+        (at < length).then_some(at)
+    }
+
     /// One of several; `None` of none.
     pub fn one_of<'a, T>(&mut self, several: &'a [T]) -> Option<&'a T> {
         let count = u64::try_from(several.len()).unwrap_or(u64::MAX);
@@ -49,7 +60,7 @@ impl Draw {
     pub fn words(&mut self, bytes: usize) -> String {
         let mut words = format!("{:016x}", self.number());
         while words.len() < bytes {
-            let _ = write!(words, " {:016x}", self.number()); // a text takes all
+            words.push_str(&format!(" {:016x}", self.number()));
         }
         words
     }

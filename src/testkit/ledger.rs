@@ -56,6 +56,15 @@ impl Kept {
         }
     }
 
+    const fn promise(&mut self, level: Level) {
+        let all = self.entries.len();
+        match level {
+            Level::Buffered => {}
+            Level::Flushed => self.flushed = all,
+            Level::Synced => self.synced = all,
+        }
+    }
+
     /// The seq that its next entry gets.
     pub(super) fn next(&self) -> Seq {
         Seq(u64::try_from(self.entries.len()).unwrap_or(u64::MAX))
@@ -163,13 +172,13 @@ impl Ledger {
 
     /// An acknowledgement of this level covers everything that was written before it, in every log.
     pub(super) fn promise(&mut self, level: Level) {
-        for kept in self.logs.values_mut() {
-            let all = kept.entries.len();
-            match level {
-                Level::Buffered => {}
-                Level::Flushed => kept.flushed = all,
-                Level::Synced => kept.synced = all,
-            }
+        self.logs.values_mut().for_each(|kept| kept.promise(level));
+    }
+
+    /// An acknowledgement that wrote nothing speaks of its own log alone.
+    pub(super) fn promise_of(&mut self, id: ConversationId, level: Level) {
+        if let Some(kept) = self.logs.get_mut(&id) {
+            kept.promise(level);
         }
     }
 

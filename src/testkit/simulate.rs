@@ -12,6 +12,7 @@
 //! assert!(run.entries > 0);
 //! ```
 
+mod against;
 mod execute;
 mod plan;
 mod sources;

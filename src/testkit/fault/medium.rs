@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Delivery, Fault, Planned, Verb};
 use crate::log::{ConversationId, Hash, Head, Seq};
 use crate::store::{Backend, Batch, Level, MemoryStore, Place, StoreError, Stored};
-use crate::testkit::random::Random;
+use crate::testkit::draw::Draw;
 
 /// Something to write.
 #[derive(Clone, Debug)]
@@ -143,7 +143,7 @@ pub(super) struct Medium {
     poisoned: Option<&'static str>,
     life: u64,
     pub(super) background: u64,
-    random: Random,
+    random: Draw,
 }
 
 impl Medium {
@@ -163,7 +163,7 @@ impl Medium {
             poisoned: None,
             life: 0,
             background: 0,
-            random: Random::new(seed),
+            random: Draw::new(seed),
         }
     }
 

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Run;
+use super::against::Against;
 use super::plan::{Plan, Step};
 use super::sources;
 use crate::audit::{self, ExportError};
 use crate::engine::{Error, Store};
-use crate::log::{ConversationId, Hash, Message, Micros, Seq};
+use crate::log::{ConversationId, Hash, Message, Micros, RequestReason, Seq};
 use crate::store::{Backend, Level, Listed, MemoryStore, Name, StoreError};
 use crate::testkit::fault::{Fault, FaultStore, Planned};
 use crate::testkit::ledger::{End, Kept, Ledger};
@@ -30,6 +31,7 @@ struct Sim<'a> {
     plan: &'a Plan,
     medium: FaultStore,
     ledger: Ledger,
+    against: Against,
     clients: Vec<Client>,
     /// Per conversation: how many of its logs were given up as damaged.
     damaged: Vec<u64>,
@@ -40,6 +42,8 @@ struct Sim<'a> {
     /// Answers in a row by a handle that is of no use.
     useless: u64,
     failed_syncs: usize,
+    /// The client that asks does not know all of its log.
+    behind: bool,
     /// What clients saw: entries of a log, and the digest of its window.
     seen: BTreeMap<ConversationId, Vec<(usize, Hash)>>,
     trace: blake3::Hasher,
@@ -47,9 +51,9 @@ struct Sim<'a> {
 }
 
 /// What a request came to.
-enum Outcome {
+pub(super) enum Outcome {
     Done,
-    Refused,
+    Refused(RequestReason),
     /// A failure that its type names.
     Failed(String),
 }
@@ -82,6 +86,7 @@ impl<'a> Sim<'a> {
             plan,
             medium,
             ledger: Ledger::default(),
+            against: Against::default(),
             clients: Vec::new(),
             damaged: vec![0; plan.conversations.len()],
             imports: 0,
@@ -89,6 +94,7 @@ impl<'a> Sim<'a> {
             lives: 0,
             useless: 0,
             failed_syncs: 0,
+            behind: false,
             seen: BTreeMap::new(),
             trace: blake3::Hasher::new(),
             run: Run {
@@ -118,6 +124,7 @@ impl<'a> Sim<'a> {
             });
         }
         sim.observe()?;
+        sim.against.follow(&sim.ledger)?;
         sim.ledger.promise(Level::Synced);
         Ok(sim)
     }
@@ -229,7 +236,14 @@ impl<'a> Sim<'a> {
         let Some(at) = self.clients.get_mut(client) else {
             return Ok(());
         };
-        let answer = at.levelled().and_then(|()| at.world.ask(request));
+        let known = at.levelled().and_then(|()| Ok(at.world.chat.head()?));
+        let head = match known {
+            Ok(head) => head.map(|head| head.seq),
+            Err(failure) => return self.settle(client, None, Err(failure)),
+        };
+        let id = at.world.chat.id();
+        self.behind = !self.against.knows_all(id, head);
+        let answer = at.world.ask(request);
         self.settle(client, Some(request), answer)
     }
 
@@ -242,10 +256,12 @@ impl<'a> Sim<'a> {
     ) -> Result<(), String> {
         let outcome = match answer {
             Ok(Answer::Done) => Outcome::Done,
-            Ok(Answer::Refused(_)) => Outcome::Refused,
+            Ok(Answer::Refused(reason)) => Outcome::Refused(reason),
             Err(failure) => self.typed(failure)?,
         };
+        let before = self.run.entries;
         self.observe()?;
+        self.predicted(client, request, &outcome)?;
         let failed = self.medium.deliveries();
         let failed = failed
             .iter()
@@ -258,7 +274,11 @@ impl<'a> Sim<'a> {
         let level = self.clients.get(client).map(|c| c.level);
         match (&outcome, request, level) {
             (Outcome::Done, Some(request), Some(level)) if writes(request) => {
-                self.ledger.promise(level);
+                let id = self.clients.get(client).map(|c| c.world.chat.id());
+                match id.filter(|_| self.run.entries == before) {
+                    Some(id) => self.ledger.promise_of(id, level),
+                    None => self.ledger.promise(level),
+                }
             }
             (Outcome::Failed(_), Some(request), _) if keyed(request) => {
                 if let Some(at) = self.clients.get_mut(client) {
@@ -276,16 +296,32 @@ impl<'a> Sim<'a> {
         Ok(())
     }
 
+    /// What a request came to is what the model says.
+    fn predicted(
+        &mut self,
+        client: usize,
+        request: Option<&Request>,
+        outcome: &Outcome,
+    ) -> Result<(), String> {
+        let id = self.clients.get(client).map(|c| c.world.chat.id());
+        let kept = id.and_then(|id| self.ledger.logs.get(&id));
+        if let (Some(id), Some(kept), Some(request)) = (id, kept, request) {
+            let how = (outcome, self.behind);
+            self.against.answered(id, &kept.log, request, how)?;
+        }
+        self.against.follow(&self.ledger)
+    }
+
     fn count(&mut self, outcome: &Outcome) {
         let (done, failed) = &mut self.run.answered;
         match outcome {
             Outcome::Done => *done = done.saturating_add(1),
             Outcome::Failed(_) => *failed = failed.saturating_add(1),
-            Outcome::Refused => {}
+            Outcome::Refused(_) => {}
         }
         let what = match outcome {
             Outcome::Done => "done",
-            Outcome::Refused => "refused",
+            Outcome::Refused(reason) => reason.name(),
             Outcome::Failed(what) => what,
         };
         self.note(what);
@@ -296,7 +332,7 @@ impl<'a> Sim<'a> {
         let what = failure.to_string();
         let store = match failure.downcast::<Error>() {
             Ok(error) => match *error {
-                Error::Refused(_) => return Ok(Outcome::Refused),
+                Error::Refused(refusal) => return Ok(Outcome::Refused(refusal.reason)),
                 Error::Store(error) => Some(error),
                 Error::DamagedEntry { .. } | Error::Payload { .. } => None,
                 _ => return Err(format!("a failure without a cause: {what}")),
@@ -415,6 +451,7 @@ impl<'a> Sim<'a> {
             self.judge(id, end, &view)?;
         }
         self.ledger.restart(end, &view)?;
+        self.against.restart(&self.ledger)?;
         self.reopen()
     }
 
@@ -506,6 +543,7 @@ impl<'a> Sim<'a> {
                 }
             }
             self.observe()?;
+            self.against.follow(&self.ledger)?;
             let hello = Request::Append(Message::model("here again"), Box::default());
             let level = self.clients.get_mut(number).map(|c| c.level);
             let (done, _) = self.run.answered;
@@ -576,8 +614,12 @@ fn full(name: &str) -> Name {
     }
 }
 
-/// Gives a request its key and its time.
+/// Gives a request its key and its time. A call under a key goes without a report, which is another
+/// request and has no key.
 fn dress(request: &mut Request, key: Option<u64>, turn: i64, plan: &Plan, conversation: usize) {
+    if let (Request::Call { usage, failed, .. }, Some(_)) = (&mut *request, key) {
+        (*usage, *failed) = (None, false);
+    }
     let (Request::Append(_, options) | Request::Call { options, .. }) = request else {
         return;
     };

@@ -9,7 +9,7 @@ use crate::store::Level;
 use crate::testkit::check::runner;
 use crate::testkit::fault::{Fault, Verb};
 use crate::testkit::generate::script;
-use crate::testkit::{Op, Random, Script, ScriptError, Speaker, Words};
+use crate::testkit::{Draw, Op, Script, ScriptError, Speaker, Words};
 
 /// One step of a simulation.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -77,7 +77,7 @@ impl Plan {
     /// The simulation of a seed.
     #[must_use]
     pub fn of(seed: u64) -> Self {
-        let mut random = Random::new(seed);
+        let mut random = Draw::new(seed);
         let mut source = runner(seed, 1, 0);
         let scripts = (0..2).filter_map(|_| {
             let tree = script().new_tree(&mut source).ok()?;
@@ -95,8 +95,8 @@ impl Plan {
         for client in 0..clients {
             steps.extend(
                 random
-                    .pick(&LEVELS)
-                    .map(|(level, _)| Step::Level(client, level)),
+                    .one_of(&LEVELS)
+                    .map(|(level, _)| Step::Level(client, *level)),
             );
         }
         let (mut cut, mut shaken) = (None, 0_u64);
@@ -140,12 +140,12 @@ impl Plan {
 }
 
 /// Of the writes that wait at a power cut: how many stay.
-fn kept(random: &mut Random) -> usize {
+fn kept(random: &mut Draw) -> usize {
     usize::try_from(random.below(14)).unwrap_or_default()
 }
 
 /// What makes a lie likely to be told, and to matter. Only what nobody synced can be late.
-fn scene(random: &mut Random, clients: usize) -> Vec<Step> {
+fn scene(random: &mut Draw, clients: usize) -> Vec<Step> {
     let lie = fault(random, true);
     let is = |wanted| matches!(lie, Some(Step::Fault { fault, .. }) if fault == wanted);
     let (late, of_blob) = (is(Fault::LateWrite), is(Fault::RottenBlob));
@@ -171,15 +171,15 @@ fn blob(client: usize) -> Step {
 }
 
 /// What happens beside the operations, now and then.
-fn event(random: &mut Random, clients: usize) -> Option<Step> {
+fn event(random: &mut Draw, clients: usize) -> Option<Step> {
     let client = random.index(clients).unwrap_or_default();
-    let some = |random: &mut Random, end| usize::try_from(random.below(end)).unwrap_or_default();
+    let some = |random: &mut Draw, end| usize::try_from(random.below(end)).unwrap_or_default();
     Some(match random.below(100) {
         0..=12 => fault(random, false)?,
         13..=16 => Step::Kill(some(random, 6)),
         17..=21 => Step::Cut(kept(random)),
         22..=24 => Step::Reopen,
-        25..=30 => Step::Level(client, random.pick(&LEVELS)?.0),
+        25..=30 => Step::Level(client, random.one_of(&LEVELS)?.0),
         31..=34 => Step::Import(client, some(random, 12)),
         35..=36 => Step::Take(client, some(random, 8).saturating_add(1)),
         37..=41 => Step::Retry(client),
@@ -188,7 +188,7 @@ fn event(random: &mut Random, clients: usize) -> Option<Step> {
     })
 }
 
-fn fault(random: &mut Random, lies: bool) -> Option<Step> {
+fn fault(random: &mut Draw, lies: bool) -> Option<Step> {
     let faults: Vec<Fault> = Fault::ALL
         .iter()
         .copied()
@@ -203,7 +203,7 @@ fn fault(random: &mut Random, lies: bool) -> Option<Step> {
     ];
     let rare = rare.into_iter().filter(|_| lies);
     let faults: Vec<Fault> = faults.into_iter().chain(rare).collect();
-    let fault = random.pick(&faults)?;
+    let fault = *random.one_of(&faults)?;
     // Mostly where most happens.
     let often = [
         Verb::Append,
@@ -215,12 +215,12 @@ fn fault(random: &mut Random, lies: bool) -> Option<Step> {
     let verbs = Verb::ALL.iter().chain(&often).copied();
     let verbs: Vec<Verb> = verbs.filter(|v| used(*v) && fault.meets(*v)).collect();
     Some(Step::Fault {
-        verb: random.pick(&verbs)?,
+        verb: *random.one_of(&verbs)?,
         fault,
         call: random.below(if lies { 2 } else { 4 }).saturating_add(1),
         detail: match fault {
             Fault::NoSpace => random.below(3_000),
-            _ => random.draw() >> 20,
+            _ => random.number() >> 20,
         },
     })
 }

@@ -1,0 +1,124 @@
+//! Each log beside the model of it: what a request must do is said before it is looked at.
+
+use std::collections::BTreeMap;
+
+use super::execute::Outcome;
+use crate::log::{Body, ConversationId, Entry, Seq, Visited};
+use crate::testkit::ledger::Ledger;
+use crate::testkit::model::{Model, Predicted};
+use crate::testkit::{Answer, Request};
+
+#[derive(Default)]
+struct Beside {
+    model: Model,
+    /// What was asked for, with the number of entries there were after it.
+    asked: Vec<(usize, Option<Request>)>,
+}
+
+impl Beside {
+    fn entries(&self) -> usize {
+        self.asked.last().map_or(0, |(entries, _)| *entries)
+    }
+
+    fn observe(&mut self, request: Option<&Request>, log: &[Entry]) -> Result<(), String> {
+        let new = log.get(self.entries()..).unwrap_or_default();
+        self.model.observe(request, new)?;
+        self.asked.push((log.len(), request.cloned()));
+        Ok(())
+    }
+}
+
+/// The models of all logs.
+#[derive(Default)]
+pub(super) struct Against {
+    models: BTreeMap<ConversationId, Beside>,
+}
+
+impl Against {
+    /// Whether this is all of a log.
+    pub(super) fn knows_all(&self, id: ConversationId, head: Option<Seq>) -> bool {
+        let entries = self.models.get(&id).map_or(0, Beside::entries);
+        let known = head.map_or(0, |head| head.0.saturating_add(1));
+        usize::try_from(known) == Ok(entries)
+    }
+
+    /// A request came to something: it must be what the model says. A client that did not know all
+    /// of the log (`behind`) may only have been told so.
+    pub(super) fn answered(
+        &mut self,
+        id: ConversationId,
+        log: &[Entry],
+        request: &Request,
+        (outcome, behind): (&Outcome, bool),
+    ) -> Result<(), String> {
+        let Some(beside) = self.models.get_mut(&id) else {
+            return Ok(());
+        };
+        let new = log.get(beside.entries()..).unwrap_or_default();
+        if behind {
+            if !new.is_empty() {
+                return Err("a client wrote that did not know the head".to_owned());
+            }
+            return Ok(());
+        }
+        let visits = new.iter().filter_map(|entry| match &entry.body {
+            Body::Visited(visit) => Some(visit),
+            _ => None,
+        });
+        let visits: Vec<&Visited> = visits.collect();
+        let predicted = beside.model.predict(request, &visits)?;
+        match outcome {
+            Outcome::Done => predicted.matches(Answer::Done, new)?,
+            Outcome::Refused(reason) => predicted.matches(Answer::Refused(*reason), new)?,
+            // Nothing was written, or all of what was asked for, or the call without its report.
+            Outcome::Failed(_) if new.is_empty() => return Ok(()),
+            Outcome::Failed(_) => {
+                reported_or_not(predicted, new.len()).matches(Answer::Done, new)?;
+            }
+        }
+        beside.observe(Some(request), log)
+    }
+
+    /// Takes in what was written by anything but a request that is compared.
+    pub(super) fn follow(&mut self, ledger: &Ledger) -> Result<(), String> {
+        for (id, kept) in &ledger.logs {
+            let beside = self.models.entry(*id).or_default();
+            if kept.log.len() > beside.entries() {
+                beside.observe(None, &kept.log)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins again with what survived.
+    pub(super) fn restart(&mut self, ledger: &Ledger) -> Result<(), String> {
+        for (id, before) in std::mem::take(&mut self.models) {
+            let Some(kept) = ledger.logs.get(&id) else {
+                continue;
+            };
+            let mut beside = Beside::default();
+            for (entries, request) in before.asked {
+                match kept.log.get(..entries) {
+                    Some(log) => beside.observe(request.as_ref(), log)?,
+                    None => break,
+                }
+            }
+            self.models.insert(id, beside);
+        }
+        self.follow(ledger)
+    }
+}
+
+/// A call and the report of it are two requests.
+fn reported_or_not(predicted: Predicted, written: usize) -> Predicted {
+    let Predicted::Done(mut entries) = predicted else {
+        return predicted;
+    };
+    let report = entries
+        .last()
+        .is_some_and(|e| matches!(e.body, Body::Returned(_)));
+    if report && entries.len() == written.saturating_add(1) {
+        entries.pop();
+    }
+    Predicted::Done(entries)
+}
