@@ -9,6 +9,7 @@ use crate::log::{
     Body, By, ConversationId, Door, Entry, Head, Identity, Iteration, MessageId, Opened,
     Provenance, RequestReason, Seq, entry, payload, payload::Secret,
 };
+use crate::planted::{Bug, planted};
 use crate::store::{Backend, Level, Listed, Name, StoreError};
 use crate::strategy::{self, Strategy};
 use crate::window::{Fold, Projection, Window};
@@ -349,7 +350,10 @@ impl State {
         let mut state = Self::empty(secret);
         let (mut fold, mut newest) = (Fold::default(), None);
         store.entries(id, Seq(0), head.seq, &mut |sealed| {
-            fold.apply(&sealed.entry);
+            let cut_off = sealed.head() == head && matches!(sealed.entry.body, Body::Visited(_));
+            if !(planted(Bug::LastVisitIsNotRead) && cut_off) {
+                fold.apply(&sealed.entry);
+            }
             newest = Some(sealed.head());
             ControlFlow::Continue(())
         })?;

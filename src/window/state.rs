@@ -7,6 +7,8 @@ use crate::log::{
     OpenCalls, Provenance, Ranges, Seq, Settings, Skeleton, Trigger, VisitOutcome,
 };
 
+use crate::planted::{Bug, planted};
+
 use super::group::Groups;
 use super::stretch::Stretches;
 use super::view::Item;
@@ -621,7 +623,11 @@ impl Projection {
     /// What became of a message by the newest entry: exactly one of the three.
     #[must_use]
     pub fn conservation(&self, id: MessageId) -> Option<Conservation> {
-        self.conservation_at(id, self.head?.seq)
+        let mut newest = self.head?.seq;
+        if planted(Bug::FateIsOneEntryLate) {
+            newest = Seq(newest.0.saturating_sub(1));
+        }
+        self.conservation_at(id, newest)
     }
 
     /// What had become of a message after entry `n`; `None` before it was logged.
@@ -671,6 +677,9 @@ impl Projection {
     /// Whether a message belongs to the current request.
     #[must_use]
     pub fn in_request(&self, message: &MessageState) -> bool {
+        if planted(Bug::SteeringMayLeave) {
+            return self.run() == Some(message.id.seq());
+        }
         message.author() == Author::Person && self.run().is_some_and(|r| message.id.seq() >= r)
     }
 }

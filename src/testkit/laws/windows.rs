@@ -1,10 +1,14 @@
 //! Laws on what a window holds.
 
+use std::collections::BTreeMap;
+
+use super::visits::{blind, of_envelope_or_request, protection, refusals};
 use super::{Found, demand};
 use crate::formats::lint::lint;
 use crate::formats::{Profile, render};
-use crate::log::{Body, LeftReason, MessageId, RequestReason, Seq};
+use crate::log::{Body, LeftReason, MessageId, RequestReason, Seq, Visited};
 use crate::testkit::case::{Case, Run, Step};
+use crate::testkit::model::Moment;
 use crate::testkit::script::Script;
 use crate::testkit::world::{Failure, World};
 use crate::window::{Conservation, Projection, Window};
@@ -52,7 +56,7 @@ pub(super) fn envelope_and_request(case: &Case<'_>) -> Found {
     } in run.steps()
     {
         match &entry.body {
-            Body::Visited(_) => {
+            Body::Visited(visited) => {
                 for id in before
                     .window
                     .iter()
@@ -60,6 +64,7 @@ pub(super) fn envelope_and_request(case: &Case<'_>) -> Found {
                 {
                     demand!(after.window.contains(id), "{} took m{id}", entry.seq);
                 }
+                told_by_name(before, after, visited).map_err(|e| format!("{}: {e}", entry.seq))?;
             }
             Body::Called(_) => {
                 for m in &after.messages {
@@ -71,6 +76,22 @@ pub(super) fn envelope_and_request(case: &Case<'_>) -> Found {
                 }
             }
             _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// What a visit could not take because it is of the envelope or the request refused as such, and
+/// nothing else did.
+fn told_by_name(before: &Moment, after: &Moment, visited: &Visited) -> Result<(), String> {
+    if blind(visited) {
+        return Ok(());
+    }
+    for (id, said) in refusals(after, &visited.strategy) {
+        let held = protection(before, id);
+        let ours = held.into_iter().chain([said]).any(of_envelope_or_request);
+        if ours && held != Some(said) {
+            return Err(format!("m{id} refuses as {said}, where {held:?} holds"));
         }
     }
     Ok(())
@@ -162,16 +183,24 @@ pub(super) fn order(case: &Case<'_>) -> Found {
 }
 
 /// What was shown as it happened is what the log gives back: folded from the start, looked up in
-/// the table of lives, and after opening the store anew. Recorded digests are those of these windows.
+/// the table of lives, and after opening the store anew. Recorded digests are those of these windows,
+/// and of the windows that calls handed out.
 pub(super) fn replay(case: &Case<'_>) -> Found {
-    let mut world = case.fresh()?;
+    let run = case.run()?;
+    let chat = &run.world.chat;
     let mut fold = Projection::default();
-    for entry in world.entries()? {
-        fold.apply(&entry);
-        let looked_up = world.chat.window_after(entry.seq)?;
+    let mut recorded = BTreeMap::new();
+    for (entry, moment) in run.entries.iter().zip(&run.moments) {
+        fold.apply(entry);
+        let looked_up = chat.window_after(entry.seq)?;
         demand!(
             looked_up == fold.window(),
             "after {}: the fold and the table of lives differ",
+            entry.seq
+        );
+        demand!(
+            looked_up.digest.0 == moment.digest,
+            "after {}: the digest is not that of what the log says",
             entry.seq
         );
         if let Body::Called(called) = &entry.body {
@@ -181,8 +210,19 @@ pub(super) fn replay(case: &Case<'_>) -> Found {
                 "the call {} was sent another window than its log gives",
                 entry.seq
             );
+            recorded.insert(entry.seq, called.window);
         }
     }
+    for (call, handed_out) in &run.world.sent {
+        demand!(
+            recorded.get(call) == Some(handed_out),
+            "the call {call} handed out another window than it recorded"
+        );
+    }
+    reopened(case.fresh()?)
+}
+
+fn reopened(mut world: World) -> Found {
     let shown = std::mem::take(&mut world.shown);
     world.reopen()?;
     for window in &shown {
