@@ -39,6 +39,7 @@ macro_rules! bugs {
 
 bugs! {
     GroupIsAPair = "group-is-a-pair", "closure", "Of a group that leaves, the messages after the second stay.";
+    RestoreForgetsTheGroup = "restore-forgets-the-group", "closure", "Restoring brings back the message alone.";
     LateResultsStayTogether = "late-results-stay-together", "closure", "One message holds late results of groups that left apart.";
     OldestCallIsAnswered = "oldest-call-is-answered", "occurrence", "A result answers the oldest open call of its id.";
     IdIsAnsweredOnce = "id-is-answered-once", "occurrence", "An id that was answered once is taken to be answered for ever.";
@@ -50,6 +51,7 @@ bugs! {
     NeverStandsDown = "never-stands-down", "progress", "A visit that frees nothing is filed again at every call.";
     ClockOrders = "clock-orders", "order", "The oldest is what has the earliest wall time.";
     DigestOmitsForm = "digest-omits-form", "replay", "A window's digest does not say which content a message has.";
+    LivesHoldTheirEnd = "lives-hold-their-end", "replay", "In the table of lives a message is there still after the entry by which it left.";
     CallIsSentTheWindowBefore = "call-is-sent-the-window-before", "replay", "A call hands out the window from before its visits.";
     LogsShareTheirPayloads = "logs-share-their-payloads", "isolation", "Payloads are found by their entry's number alone.";
     UndoForgetsWhatEntered = "undo-forgets-what-entered", "undo", "Undoing leaves in the window what the entry had brought in.";

@@ -80,7 +80,10 @@ fn restoring(state: &Projection, id: MessageId) -> Result<Change, Error> {
     if superseded(message) {
         return Err(outlived(state, message));
     }
-    let entered = returning(state, &BTreeSet::from([id]), &BTreeSet::new())?;
+    let mut entered = returning(state, &BTreeSet::from([id]), &BTreeSet::new())?;
+    if planted(Bug::RestoreForgetsTheGroup) {
+        entered.retain(|member| *member == id);
+    }
     Ok(Change {
         entered: state.ranges(&entered),
         ..Change::default()
