@@ -46,7 +46,7 @@ bugs! {
     SameStrategiesAreFiledAgain = "same-strategies-are-filed-again", "no-op", "Setting the strategies that are set writes an entry.";
     SteeringMayLeave = "steering-may-leave", "envelope-and-request", "Of the current request only the first message is held.";
     RepeatedIdsAreSent = "repeated-ids-are-sent", "legality", "Calls with the same id are sent as they are.";
-    FateIsOneEntryLate = "fate-is-one-entry-late", "conservation", "What became of a message is told as of the entry before the newest.";
+    SupersededIsGone = "superseded-is-gone", "conservation", "What a real result stands for now is told to be gone.";
     OneReasonIsRecorded = "one-reason-is-recorded", "accounting", "A visit records the refusals of one reason only.";
     NeverStandsDown = "never-stands-down", "progress", "A visit that frees nothing is filed again at every call.";
     ClockOrders = "clock-orders", "order", "The oldest is what has the earliest wall time.";

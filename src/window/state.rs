@@ -625,11 +625,13 @@ impl Projection {
     /// What became of a message by the newest entry: exactly one of the three.
     #[must_use]
     pub fn conservation(&self, id: MessageId) -> Option<Conservation> {
-        let mut newest = self.head?.seq;
-        if planted(Bug::FateIsOneEntryLate) {
-            newest = Seq(newest.0.saturating_sub(1));
+        let superseded = |end: &LifeEnd| end.reason == LeftReason::Superseded;
+        if planted(Bug::SupersededIsGone)
+            && self.message(id)?.absent.as_ref().is_some_and(superseded)
+        {
+            return Some(Conservation::Gone);
         }
-        self.conservation_at(id, newest)
+        self.conservation_at(id, self.head?.seq)
     }
 
     /// What had become of a message after entry `n`; `None` before it was logged.

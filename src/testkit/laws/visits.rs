@@ -254,10 +254,13 @@ pub(super) const fn of_envelope_or_request(reason: GroupReason) -> bool {
 /// What refuses is told the first reason that holds; what the log itself holds does not leave.
 fn right_reason(m: &Moment, id: u64, gone: bool, said: Option<GroupReason>) -> Result<(), String> {
     let held = protection(m, id);
-    if held.into_iter().chain(said).any(of_envelope_or_request) {
+    if held.is_some_and(of_envelope_or_request) {
         return Ok(());
     }
-    let of_log = |r| matches!(r, GroupReason::UnresolvedToolCall | GroupReason::Pinned);
+    let of_log = |r| {
+        of_envelope_or_request(r)
+            || matches!(r, GroupReason::UnresolvedToolCall | GroupReason::Pinned)
+    };
     match (held, said) {
         (Some(held), None) if gone => Err(format!("m{id} left in spite of {held}")),
         (Some(held), Some(said)) if said != held => {
