@@ -22,7 +22,7 @@ macro_rules! bugs {
             }
 
             /// The name of the check that has to see it: the law that it breaks, one beside the laws
-            /// (`import`), or `canary`: every check.
+            /// (`model`, `simulated-faults`, `import`), or `canary`: every check.
             #[must_use]
             pub const fn law(self) -> &'static str {
                 match self { $(Self::$variant => $law,)+ }
@@ -66,6 +66,8 @@ bugs! {
     LivesAreCountedFromLogging = "lives-are-counted-from-logging", "lifetimes", "The life of a restored message begins when it was first logged.";
     ClockNeverGoesBack = "clock-never-goes-back", "lifetimes", "A clock that went back gives a length all the same.";
     ClockIsTheSystems = "clock-is-the-systems", "determinism", "Entries without a time get the system's, whatever clock was injected.";
+    InterimIsNoAnswer = "interim-is-no-answer", "model", "A call that has an interim result is closed as if it had none.";
+    SyncIsNotAwaited = "sync-is-not-awaited", "simulated-faults", "What is acknowledged as synced was only buffered.";
     RepeatedIdsAreCounted = "repeated-ids-are-counted", "import", "Each line of an answer with the same id is counted as a call.";
     StoreTakesNothing = "store-takes-nothing", "canary", "The store takes nothing at all: whatever looks has to see it.";
 }

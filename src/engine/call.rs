@@ -91,6 +91,7 @@ impl Conversation {
     pub fn call_request(&self, options: &Options, request: &Request) -> Result<Call, Error> {
         let mut state = self.lock()?;
         if let Some(mut call) = repeated_call(&state, options)? {
+            self.stands(&state)?;
             drop(state);
             if let Some(profile) = request.profile {
                 call.rendered = Some(self.render_for(&call.window, request, profile)?);
@@ -342,7 +343,8 @@ fn unanswered(stage: &Stage<'_>) -> Vec<((Seq, u32), CallInfo)> {
         message.is_some_and(MessageState::visible)
     };
     let open = stage.state.open_calls();
-    open.filter(|((seq, _), c)| !c.native && !c.interim && visible(*seq))
+    let answered = |c: &CallInfo| c.interim && !planted(Bug::InterimIsNoAnswer);
+    open.filter(|((seq, _), c)| !c.native && !answered(c) && visible(*seq))
         .map(|(key, c)| (key, c.clone()))
         .collect()
 }

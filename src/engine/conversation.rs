@@ -6,14 +6,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::log::{
-    Body, By, ConversationId, Door, Entry, Head, Identity, Iteration, MessageId, Opened,
-    Provenance, RequestReason, Seq, entry, payload, payload::Secret,
+    Body, By, ConversationId, Door, Entry, Hash, Head, Identity, Iteration, MessageId, Opened,
+    Provenance, RequestReason, Seq, entry, entry::Sealed, payload, payload::Secret,
 };
 use crate::planted::{Bug, planted};
 use crate::store::{Backend, Level, Listed, Name, StoreError};
 use crate::strategy::{self, Strategy};
 use crate::window::{Fold, Projection, Window};
 
+use super::content::intact;
 use super::environment::{Environment, System};
 use super::error::{Error, Refusal};
 use super::stage::{Meta, Stage};
@@ -321,6 +322,13 @@ fn first_half(bytes: [u8; 32]) -> [u8; 16] {
     half
 }
 
+/// Whether an entry stands where it was found, behind the newest before it.
+fn follows(id: ConversationId, newest: Option<Head>, sealed: &Sealed) -> bool {
+    let (seq, prev) = newest.map_or((Seq(0), Hash::ZERO), |h| (h.seq.next(), h.hash));
+    let entry = &sealed.entry;
+    entry.conversation == id && entry.seq == seq && entry.prev == prev
+}
+
 impl State {
     const fn is_stale(&self) -> bool {
         self.stale
@@ -342,14 +350,15 @@ impl State {
             let detail = format!("there is no conversation with the id {id}");
             return Err(Error::refused(RequestReason::NothingMatches, detail));
         };
-        let secret = match store.backend.payload(id, Seq(0), 0)? {
-            Some(found) => payload::decode_secret(&found.bytes)?,
-            // Redacted: no new blob can be addressed, and the old ones went with it.
-            None => Secret([0; 32]),
-        };
-        let mut state = Self::empty(secret);
         let (mut fold, mut newest) = (Fold::default(), None);
+        let mut secret = None;
         store.entries(id, Seq(0), head.seq, &mut |sealed| {
+            if !follows(id, newest, &sealed) {
+                return ControlFlow::Break(());
+            }
+            if let Body::Opened(opened) = &sealed.entry.body {
+                secret = Some(opened.secret);
+            }
             let cut_off = sealed.head() == head && matches!(sealed.entry.body, Body::Visited(_));
             if !(planted(Bug::LastVisitIsNotRead) && cut_off) {
                 fold.apply(&sealed.entry);
@@ -361,9 +370,18 @@ impl State {
             return Err(Error::DamagedEntry {
                 conversation: id,
                 seq: newest.map_or(Seq(0), |h| h.seq.next()),
-                reason: format!("the log ends before its head record, {}", head.seq),
+                reason: format!("the chain ends before its head record, {}", head.seq),
             });
         }
+        let held = store.backend.payload(id, Seq(0), 0)?;
+        if let (Some(held), Some(to)) = (&held, &secret) {
+            intact(Seq(0), held, to)?;
+        }
+        let mut state = Self::empty(match held {
+            Some(found) => payload::decode_secret(&found.bytes)?,
+            // Redacted: no new blob can be addressed, and the old ones went with it.
+            None => Secret([0; 32]),
+        });
         state.projection = fold.finish();
         state.head = Some(head);
         state.resolve_chain();
@@ -455,13 +473,16 @@ impl Conversation {
         let done = work(&mut stage, &work_on);
         let staged = stage.size().0 > 0;
         let batch = stage.batch(None);
+        let level = if planted(Bug::SyncIsNotAwaited) {
+            Level::Buffered
+        } else {
+            self.store.level
+        };
         let stored = match (&done, batch) {
             (Err(_), _) | (Ok(_), None) => Ok(None),
-            (Ok(_), Some((batch, head))) => self
-                .store
-                .backend
-                .append(batch, self.store.level)
-                .map(|()| Some(head)),
+            (Ok(_), Some((batch, head))) => {
+                self.store.backend.append(batch, level).map(|()| Some(head))
+            }
         };
         match (done, stored) {
             (Ok(value), Ok(head)) => {
@@ -484,6 +505,16 @@ impl Conversation {
                 Err(error.into())
             }
         }
+    }
+
+    /// Makes an acknowledgement true that writes nothing now: what the log says may wait for the
+    /// disk, or never get there when an earlier write failed.
+    pub(super) fn stands(&self, state: &State) -> Result<(), Error> {
+        let backend = &self.store.backend;
+        if backend.durable_head(self.inner.id)? != state.head {
+            backend.sync(self.store.level)?;
+        }
+        Ok(())
     }
 
     /// Reads the fold.

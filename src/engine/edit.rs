@@ -97,7 +97,8 @@ fn superseded(message: &MessageState) -> bool {
 }
 
 /// The groups of these messages, as far as they are not in the window. Refused when something that
-/// is not itself undone now (`undone`) stands for one of them.
+/// is not itself undone now (`undone`) stands for one of them, or when a claim would come back
+/// beside what it was made of.
 fn returning(
     state: &Projection,
     ids: &BTreeSet<MessageId>,
@@ -111,9 +112,40 @@ fn returning(
         if in_the_way {
             return Err(covered(member));
         }
+        if let Some(undone) = undone_source(state, member, ids) {
+            return Err(beside(member, undone));
+        }
         out.insert(member.id);
     }
     Ok(out)
+}
+
+/// A claim that comes back covers its sources. Where one of them is a claim that is away while what
+/// that one stood for is in the window, the summary would stand beside what it was made of. Gives
+/// that one.
+fn undone_source<'a>(
+    state: &'a Projection,
+    claim: &'a MessageState,
+    returning: &BTreeSet<MessageId>,
+) -> Option<&'a MessageState> {
+    let sources = |m: &MessageState| state.ids_in(&m.sources).into_iter();
+    let away = |id| {
+        let message = state.message(id)?;
+        let back = message.visible() || returning.contains(&id);
+        (message.stands_for.is_some() && !back).then_some(message)
+    };
+    let visible = |id| state.message(id).is_some_and(MessageState::visible);
+    let mut asked = BTreeSet::new();
+    let mut claims: Vec<&MessageState> = sources(claim).filter_map(away).collect();
+    while let Some(source) = claims.pop() {
+        if sources(source).any(visible) {
+            return Some(source);
+        }
+        if asked.insert(source.id) {
+            claims.extend(sources(source).filter_map(away));
+        }
+    }
+    None
 }
 
 fn whole_groups<'a>(
@@ -151,6 +183,18 @@ fn outlived(state: &Projection, message: &MessageState) -> Error {
     }
     refusal
         .with_help(format!("bring that back: `ctxlog restore {newer}`"))
+        .into()
+}
+
+fn beside(claim: &MessageState, source: &MessageState) -> Error {
+    let by = source.absent.as_ref().map_or(Seq(0), |a| a.by.seq);
+    let detail = format!(
+        "{} stands for {}, and what that stood for is in the window since {by}",
+        claim.id, source.id
+    );
+    let refusal = Refusal::new(RequestReason::RestoreConflict, detail);
+    refusal
+        .with_help(format!("undo that first: `ctxlog restore {by}`"))
         .into()
 }
 
@@ -242,15 +286,18 @@ fn entered_by(
     Ok(out)
 }
 
-/// What leaves again leaves for the reason it had left for before; what an entry introduced leaves
-/// because its sources are back.
+/// What leaves again leaves for the reason it had left for before, a message that had not with its
+/// group; what an entry introduced leaves because its sources are back.
 fn leaving(state: &Projection, ids: &BTreeSet<MessageId>) -> Vec<Left> {
     let mut by_reason: BTreeMap<LeftReason, BTreeSet<MessageId>> = BTreeMap::new();
     for id in ids {
         let message = state.message(*id);
-        let earlier = message.and_then(|m| m.lives.iter().rev().nth(1)?.left.as_ref());
-        let reason = match earlier {
-            Some(end) if end.stand_in.is_none() => end.reason,
+        let group = || {
+            let members = state.group_of(*id).into_iter();
+            members.filter_map(|m| left_before(state.message(m)?))
+        };
+        let reason = match message.and_then(left_before).or_else(|| group().next()) {
+            Some(reason) => reason,
             _ if message.is_some_and(|m| m.stands_for.is_some()) => LeftReason::Replaced,
             _ => LeftReason::Cleared,
         };
@@ -263,6 +310,13 @@ fn leaving(state: &Projection, ids: &BTreeSet<MessageId>) -> Vec<Left> {
             messages: state.ranges(&ids),
         })
         .collect()
+}
+
+/// Why a message was out of the window before it came back last, where nothing stood for it.
+fn left_before(message: &MessageState) -> Option<LeftReason> {
+    let back = message.lives.last()?.entered.seq;
+    let end = message.absent_at(Seq(back.0.checked_sub(1)?))?;
+    end.stand_in.is_none().then_some(end.reason)
 }
 
 /// A message whose content in force since `entry` goes back to the one before.

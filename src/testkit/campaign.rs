@@ -12,6 +12,7 @@ use super::check::runner;
 use super::figures::Figure;
 use super::generate::{script, source};
 use super::laws::{self, CHECKS};
+use super::model::check_case;
 use super::reached::Reached;
 use super::script::{Op, Script, Speaker, Words};
 use super::tamper::{Alteration, noticed};
@@ -41,7 +42,7 @@ impl std::fmt::Debug for Work<'_> {
 
 impl Work<'_> {
     /// Runs `one` for each thread's number, and gives back what each came to.
-    fn shared<T: Send>(
+    pub(super) fn shared<T: Send>(
         self,
         one: impl Fn(u64) -> Result<T, Failure> + Sync,
     ) -> Result<Vec<T>, Failure> {
@@ -135,10 +136,10 @@ pub fn try_scripts(work: Work<'_>, transitions: u64, look: Look<'_>) -> Result<T
     }))
 }
 
-/// Checks every law that binds a case.
+/// Checks every law that binds a case, and compares the engine with the model.
 ///
 /// # Errors
-/// The law that is broken, and how.
+/// The law that is broken and how, or where engine and model differ.
 pub fn every_law(case: &Case<'_>, imported: bool) -> Result<(), Failure> {
     for check in CHECKS
         .iter()
@@ -146,7 +147,7 @@ pub fn every_law(case: &Case<'_>, imported: bool) -> Result<(), Failure> {
     {
         check.run(case)?;
     }
-    Ok(())
+    check_case(case, imported)
 }
 
 /// Figure 5: laws over so many transitions; every reason that exists reached at least 20 times.

@@ -214,8 +214,25 @@ impl World {
     /// # Errors
     /// When it fails, and when a refusal wrote something or does not say why.
     pub fn perform(&mut self, op: &Op) -> Result<Answer, Failure> {
+        self.perform_seen(op, |_, _, _| Ok(()))
+    }
+
+    /// Does one thing, and shows what exactly was asked and what became of it.
+    ///
+    /// # Errors
+    /// As [`World::perform`], and when `seen` does.
+    pub fn perform_seen(
+        &mut self,
+        op: &Op,
+        seen: impl FnOnce(&Self, &Request, Answer) -> Result<(), Failure>,
+    ) -> Result<Answer, Failure> {
         let answer = match self.resolve(op)? {
-            Some(request) => self.ask(&request).map_err(|e| format!("{op}: {e}"))?,
+            Some(request) => {
+                let told = |e: Failure| Failure::from(format!("{op}: {e}"));
+                let answer = self.ask(&request).map_err(told)?;
+                seen(self, &request, answer).map_err(told)?;
+                answer
+            }
             None => Answer::Done,
         };
         self.done = self.done.saturating_add(1);

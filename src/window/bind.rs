@@ -14,7 +14,7 @@ pub type Binding = Vec<Option<(Seq, u32)>>;
 /// Why a result part cannot be bound.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BindError {
-    /// No call of this id was ever filed, or all of them are answered by other results.
+    /// No call of this id was ever filed.
     #[error("part {part} answers the call '{label}', which is not open")]
     Unknown {
         /// The part's position.
@@ -23,14 +23,14 @@ pub enum BindError {
         label: String,
     },
     /// The call has its final result already.
-    #[error("part {part} is a second result of the call '{label}'; {result} holds the first")]
+    #[error("part {part} is a second result of the call '{label}'; {} holds the first", holder(*.result))]
     Duplicate {
         /// The part's position.
         part: u32,
         /// The id (or name) it gives.
         label: String,
-        /// The message that holds the first result.
-        result: Seq,
+        /// The message that holds the first result; `None`: this very message.
+        result: Option<Seq>,
     },
 }
 
@@ -42,6 +42,7 @@ impl Projection {
     #[must_use]
     pub fn bind(&self, message: &Message, seq: Seq) -> (Binding, Vec<BindError>) {
         let mut taken: Vec<(Seq, u32)> = Vec::new();
+        let mut answered: Vec<Label> = Vec::new();
         let mut own: Vec<(Label, (Seq, u32))> = Vec::new();
         let mut errors = Vec::new();
         let mut binding = Vec::with_capacity(message.parts.len());
@@ -66,11 +67,13 @@ impl Projection {
                         Ok(call) => {
                             if !*interim {
                                 taken.push(call);
+                                answered.push(label);
                             }
                             Some(call)
                         }
                         Err(first) => {
-                            errors.push(unbound(position, &label, first));
+                            let here = answered.contains(&label);
+                            errors.push(unbound(position, &label, first, here));
                             None
                         }
                     }
@@ -119,18 +122,23 @@ fn newest_free(calls: Option<&BTreeSet<(Seq, u32)>>, taken: &[(Seq, u32)]) -> Op
     calls.range((*newest, 0)..).find(free).copied()
 }
 
-fn unbound(part: u32, label: &Label, first: Option<Seq>) -> BindError {
-    let text = label
-        .id
-        .clone()
-        .or_else(|| label.name.clone())
-        .unwrap_or_default();
-    match first {
-        Some(result) => BindError::Duplicate {
+/// `result` is the message that holds the call's final result, `here` whether an earlier part of the
+/// same message is one.
+fn unbound(part: u32, label: &Label, result: Option<Seq>, here: bool) -> BindError {
+    let text = label.id.as_ref().or(label.name.as_ref());
+    let label = text.cloned().unwrap_or_default();
+    if here || result.is_some() {
+        let result = result.filter(|_| !here);
+        BindError::Duplicate {
             part,
-            label: text,
+            label,
             result,
-        },
-        None => BindError::Unknown { part, label: text },
+        }
+    } else {
+        BindError::Unknown { part, label }
     }
+}
+
+fn holder(message: Option<Seq>) -> String {
+    message.map_or_else(|| "the same message".to_owned(), |seq| seq.to_string())
 }

@@ -10,6 +10,8 @@ use ctxlog::formats::claude_code;
 use ctxlog::formats::input::RECORD_LIMIT;
 use ctxlog::testkit::generate::{script, source};
 use ctxlog::testkit::laws::CHECKS;
+use ctxlog::testkit::model::check_case;
+use ctxlog::testkit::simulate::{self, Plan};
 use ctxlog::testkit::{Case, Said, Script};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -20,6 +22,19 @@ pub struct Subject<'a> {
     seed: u64,
     plain: Case<'a>,
     imported: Case<'a>,
+}
+
+impl<'a> Subject<'a> {
+    /// Every third case goes on after an import, for what binds sources; and whether this one does.
+    fn case(&self, binds_sources: bool) -> (&Case<'a>, bool) {
+        let imported = binds_sources && self.seed.is_multiple_of(3);
+        let case = if imported {
+            &self.imported
+        } else {
+            &self.plain
+        };
+        (case, imported)
+    }
 }
 
 /// Looks for one thing; tells what is wrong.
@@ -33,18 +48,27 @@ pub fn columns() -> Vec<(&'static str, Look)> {
     let mut columns: Vec<(&'static str, Look)> = Vec::new();
     for check in CHECKS {
         let look = move |subject: &Subject<'_>| {
-            let imported = check.law.binds_sources() && subject.seed % 3 == 0;
-            let case = if imported {
-                &subject.imported
-            } else {
-                &subject.plain
-            };
+            let (case, _) = subject.case(check.law.binds_sources());
             check.run(case).map_err(|broken| broken.to_string())
         };
         columns.push((check.law.name(), Box::new(look)));
     }
+    columns.push(("model", Box::new(model)));
+    columns.push(("simulated-faults", Box::new(simulated_faults)));
     columns.push(("import", Box::new(import)));
     columns
+}
+
+fn model(subject: &Subject<'_>) -> Result<(), String> {
+    let (case, imported) = subject.case(true);
+    check_case(case, imported).map_err(|e| e.to_string())
+}
+
+/// The plan of the seed, not shrunk: that it is seen is enough.
+fn simulated_faults(subject: &Subject<'_>) -> Result<(), String> {
+    let plan = Plan::of(subject.seed).to_string();
+    let run = simulate::replay(&plan).map_err(|e| e.to_string())?;
+    run.map(drop).map_err(|violation| violation.what)
 }
 
 /// Answers of which each block is a line of its own, all with the answer's id: one call each.

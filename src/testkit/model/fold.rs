@@ -2,10 +2,11 @@
 //! with the real fold; `log` gives it the entries' plain data only.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::log::{
-    Author, Body, Change, Commitment, Entry, GroupReason, LeftReason, PartKind, PartSkeleton,
-    Ranges, Seq, StandIn, StandInKind, VisitOutcome, Visited,
+    Appended, Author, Body, Change, Commitment, Entry, GroupReason, LeftReason, PartKind,
+    PartSkeleton, Ranges, Seq, Skeleton, StandIn, StandInKind, VisitOutcome, Visited,
 };
 
 /// How a message is out of the window.
@@ -36,6 +37,8 @@ pub struct Message {
     pub sources: Option<(Vec<u64>, LeftReason)>,
     /// Its contents: since which entry, given by which entry, the commitment.
     pub forms: Vec<(u64, u64, Commitment)>,
+    /// Per content: all of it but the words.
+    pub skeletons: Vec<Arc<Skeleton>>,
     /// How it is out of the window; `None`: it is in it.
     pub out: Option<Out>,
     /// Calls before the entry that last brought it back.
@@ -82,119 +85,32 @@ pub struct Moment {
 #[must_use]
 pub fn moments(entries: &[Entry]) -> Vec<Moment> {
     let mut now = Moment::default();
-    let mut parts: Vec<Logged> = Vec::new();
     entries
         .iter()
         .map(|e| {
-            step(&mut now, &mut parts, e);
+            now.step(e);
+            now.digest = now.hash();
             now.clone()
         })
         .collect()
 }
 
-/// A message's id, author and parts.
-type Logged = (u64, Author, Vec<PartSkeleton>);
-
-fn step(now: &mut Moment, parts: &mut Vec<Logged>, e: &Entry) {
-    let n = e.seq.0;
-    match &e.body {
-        Body::Appended(a) => {
-            let edges: Vec<u64> = a
-                .skeleton
-                .parts
-                .iter()
-                .filter_map(|p| p.answers)
-                .map(|(s, _)| s.0)
-                .chain(a.continues.map(|s| s.0))
-                .collect();
-            let out = edges
-                .iter()
-                .filter(|s| **s != n)
-                .find_map(|s| now.get(*s).and_then(|m| m.out.clone()));
-            let older = superseded(parts, a.skeleton.parts.as_slice());
-            parts.push((n, a.skeleton.author, a.skeleton.parts.clone()));
-            if a.skeleton.author == Author::Person && now.begins_run(parts) {
-                now.runs.push(n);
-            }
-            let instruction = a.skeleton.role.is_instruction()
-                && !parts.iter().any(|(_, author, _)| *author == Author::Person);
-            now.messages.push(Message {
-                id: n,
-                place: n,
-                author: a.skeleton.author,
-                instruction,
-                edges,
-                sources: None,
-                forms: vec![(n, n, a.content)],
-                out,
-                restored: None,
-            });
-            for old in older {
-                now.leave(
-                    &[old],
-                    &Out {
-                        by: n,
-                        reason: LeftReason::Superseded,
-                        stand_in: Some(n),
-                    },
-                    true,
-                );
-            }
-            now.open = open_calls(parts);
-        }
-        Body::Called(_) => now.calls.push((n, now.window.iter().copied().collect())),
-        Body::Visited(v) => {
-            let before = now.window.clone();
-            now.change(n, &v.change);
-            now.refuse(n, v, &before);
-        }
-        Body::Edited(edit) => now.change(n, &edit.change),
-        _ => {}
-    }
-    let mut visible: Vec<(u64, u64)> = now
-        .messages
-        .iter()
-        .filter(|m| m.out.is_none())
-        .map(|m| (m.place, m.id))
-        .collect();
-    visible.sort_unstable();
-    now.window = visible.into_iter().map(|(_, id)| id).collect();
-    now.digest = now.hash();
-    let window: BTreeSet<u64> = now.window.iter().copied().collect();
-    for (id, spans) in &mut now.refusals {
-        if !window.contains(id) {
-            spans.iter_mut().for_each(|s| s.standing = false);
-        }
-    }
+/// The call that a part answers for good.
+fn settles(p: &PartSkeleton) -> Option<(Seq, u32)> {
+    p.answers.filter(|_| !p.is(PartSkeleton::INTERIM))
 }
 
-/// Synthetic results whose call a real one now answers.
-fn superseded(parts: &[Logged], new: &[PartSkeleton]) -> Vec<u64> {
-    let finals = |p: &PartSkeleton| p.answers.filter(|_| !p.is(PartSkeleton::INTERIM));
-    new.iter()
-        .filter_map(finals)
-        .filter_map(|call| {
-            let newest = parts
-                .iter()
-                .rev()
-                .find(|(_, _, ps)| ps.iter().any(|p| finals(p) == Some(call)))?;
-            (newest.1 == Author::Engine).then_some(newest.0)
-        })
-        .collect()
-}
-
-fn open_calls(parts: &[Logged]) -> BTreeSet<(u64, u32)> {
-    let mut open = BTreeSet::new();
-    for (id, _, ps) in parts {
-        for (i, p) in (0_u32..).zip(ps) {
-            if p.kind == PartKind::Call {
-                open.insert((*id, i));
-            } else if let Some((Seq(s), i)) = p.answers.filter(|_| !p.is(PartSkeleton::INTERIM)) {
-                open.remove(&(s, i));
-            }
-        }
+impl Message {
+    /// Its parts, as they were logged.
+    #[must_use]
+    pub fn parts(&self) -> &[PartSkeleton] {
+        self.skeletons.first().map_or(&[], |s| &s.parts)
     }
-    open
+
+    /// Whether it is what a source or strategy put in the place of others.
+    const fn is_claim(&self) -> bool {
+        self.sources.is_some()
+    }
 }
 
 impl Moment {
@@ -204,38 +120,138 @@ impl Moment {
         self.messages.iter().find(|m| m.id == id)
     }
 
-    /// Called with the person message already in `parts`.
-    fn begins_run(&self, parts: &[Logged]) -> bool {
-        let earlier = parts.split_last().map_or(&[][..], |(_, earlier)| earlier);
-        let by_others = |(_, a, _): &&Logged| matches!(a, Author::Model | Author::Tool);
-        let since = earlier.iter().rev().take_while(|p| !by_others(p));
-        let spoken = since.into_iter().any(|(_, a, _)| *a == Author::Person);
-        let newest = earlier.iter().rfind(by_others);
-        let settled = newest.is_none_or(|m| m.1 == Author::Model && !self.waits(earlier, m));
-        self.runs.is_empty() || (settled && !spoken)
+    /// One entry more. The digest is left as it was: see [`Moment::hash`].
+    pub(super) fn step(&mut self, e: &Entry) {
+        let n = e.seq.0;
+        match &e.body {
+            Body::Appended(a) => self.append(n, a),
+            Body::Called(_) => self.calls.push((n, self.window.iter().copied().collect())),
+            Body::Visited(v) => {
+                let before = self.window.clone();
+                self.change(n, &v.change);
+                self.refuse(n, v, &before);
+            }
+            Body::Edited(edit) => self.change(n, &edit.change),
+            _ => {}
+        }
+        let mut visible: Vec<(u64, u64)> = self
+            .messages
+            .iter()
+            .filter(|m| m.out.is_none())
+            .map(|m| (m.place, m.id))
+            .collect();
+        visible.sort_unstable();
+        self.window = visible.into_iter().map(|(_, id)| id).collect();
+        let window: BTreeSet<u64> = self.window.iter().copied().collect();
+        for (id, spans) in &mut self.refusals {
+            if !window.contains(id) {
+                spans.iter_mut().for_each(|s| s.standing = false);
+            }
+        }
     }
 
-    fn waits(&self, parts: &[Logged], message: &Logged) -> bool {
-        let (id, _, ps) = message;
-        let answered = |i: u32| ps.iter().any(|p| p.answers == Some((Seq(*id), i)));
-        let own = (0_u32..)
-            .zip(ps)
-            .any(|(i, p)| p.kind == PartKind::Call && !answered(i));
-        let message = self.get(*id);
-        let answers: Vec<u64> = ps
+    fn append(&mut self, n: u64, a: &Appended) {
+        let parts = &a.skeleton.parts;
+        let edges: Vec<u64> = parts
             .iter()
             .filter_map(|p| p.answers)
             .map(|(s, _)| s.0)
+            .chain(a.continues.map(|s| s.0))
             .collect();
-        let continued = message.and_then(|m| {
-            m.edges
-                .iter()
-                .copied()
-                .find(|e| !answers.contains(e) && e < id)
+        let out = edges
+            .iter()
+            .filter(|s| **s != n)
+            .find_map(|s| self.get(*s).and_then(|m| m.out.clone()));
+        let older = self.superseded(parts);
+        if a.skeleton.author == Author::Person && self.begins_run() {
+            self.runs.push(n);
+        }
+        let spoken = |m: &Message| m.author == Author::Person && !m.is_claim();
+        let instruction = a.skeleton.role.is_instruction()
+            && a.skeleton.author != Author::Person
+            && !self.messages.iter().any(spoken);
+        self.messages.push(Message {
+            id: n,
+            place: n,
+            author: a.skeleton.author,
+            instruction,
+            edges,
+            sources: None,
+            forms: vec![(n, n, a.content)],
+            skeletons: vec![Arc::new(a.skeleton.clone())],
+            out,
+            restored: None,
         });
-        own || continued
-            .and_then(|c| parts.iter().find(|p| p.0 == c))
-            .is_some_and(|m| self.waits(parts, m))
+        let out = Out {
+            by: n,
+            reason: LeftReason::Superseded,
+            stand_in: Some(n),
+        };
+        self.leave(&older, &out, true);
+        self.open = self.open_calls();
+    }
+
+    /// Synthetic results whose call a real one now answers.
+    fn superseded(&self, new: &[PartSkeleton]) -> Vec<u64> {
+        let newest_answer = |call: (Seq, u32)| {
+            let answers = |m: &&Message| m.parts().iter().any(|p| settles(p) == Some(call));
+            self.messages.iter().rev().find(answers)
+        };
+        new.iter()
+            .filter_map(settles)
+            .filter_map(newest_answer)
+            .filter(|m| m.author == Author::Engine)
+            .map(|m| m.id)
+            .collect()
+    }
+
+    fn open_calls(&self) -> BTreeSet<(u64, u32)> {
+        let mut open = BTreeSet::new();
+        for m in self.messages.iter().filter(|m| !m.is_claim()) {
+            for (i, p) in (0_u32..).zip(m.parts()) {
+                if p.kind == PartKind::Call {
+                    open.insert((m.id, i));
+                } else if let Some((Seq(s), i)) = settles(p) {
+                    open.remove(&(s, i));
+                }
+            }
+        }
+        open
+    }
+
+    /// Asked before the person message is added.
+    fn begins_run(&self) -> bool {
+        let earlier = || self.messages.iter().rev().filter(|m| !m.is_claim());
+        let by_others = |m: &&Message| matches!(m.author, Author::Model | Author::Tool);
+        let spoken = earlier()
+            .take_while(|m| !by_others(m))
+            .any(|m| m.author == Author::Person);
+        let settled = earlier()
+            .find(by_others)
+            .is_none_or(|m| m.author == Author::Model && !self.waits(m));
+        self.runs.is_empty() || (settled && !spoken)
+    }
+
+    /// Whether a model message, or one it continues, holds a call that its own message does not answer.
+    fn waits(&self, message: &Message) -> bool {
+        let parts = message.parts();
+        let answered = |i: u32| {
+            parts
+                .iter()
+                .any(|p| p.answers == Some((Seq(message.id), i)))
+        };
+        let own = (0_u32..)
+            .zip(parts)
+            .any(|(i, p)| p.kind == PartKind::Call && !answered(i));
+        let answers = |id: u64| {
+            parts
+                .iter()
+                .filter_map(|p| p.answers)
+                .any(|(s, _)| s.0 == id)
+        };
+        let mut earlier = message.edges.iter().copied().filter(|e| *e < message.id);
+        let continued = earlier.find(|e| !answers(*e)).and_then(|e| self.get(e));
+        own || continued.is_some_and(|m| self.waits(m))
     }
 
     fn ids(&self, ranges: &Ranges) -> Vec<u64> {
@@ -263,9 +279,10 @@ impl Moment {
                 .messages
                 .iter_mut()
                 .filter(|m| ids.first() == Some(&m.id));
-            target
-                .by_ref()
-                .for_each(|m| m.forms.push((n, n, s.content)));
+            target.by_ref().for_each(|m| {
+                m.forms.push((n, n, s.content));
+                m.skeletons.push(Arc::new(s.skeleton.clone()));
+            });
             return;
         }
         let there: Vec<u64> = ids
@@ -296,6 +313,7 @@ impl Moment {
             edges: Vec::new(),
             sources: Some((ids, s.reason)),
             forms: vec![(n, n, s.content)],
+            skeletons: vec![Arc::new(s.skeleton.clone())],
             out: None,
             restored: None,
         });
@@ -343,9 +361,12 @@ impl Moment {
         }
         for (message, given) in &c.reverted {
             for m in self.messages.iter_mut().filter(|m| m.id == message.0) {
-                let form = m.forms.iter().find(|f| f.1 == given.0).copied();
+                let form = m.forms.iter().position(|f| f.1 == given.0);
+                let content = form.and_then(|at| m.forms.get(at).copied());
+                let skeleton = form.and_then(|at| m.skeletons.get(at).cloned());
                 m.forms
-                    .extend(form.map(|(_, given, content)| (n, given, content)));
+                    .extend(content.map(|(_, given, content)| (n, given, content)));
+                m.skeletons.extend(skeleton);
             }
         }
     }
@@ -439,7 +460,9 @@ impl Moment {
         self.get(id).is_some_and(|m| m.instruction)
     }
 
-    fn hash(&self) -> [u8; 32] {
+    /// The window's digest.
+    #[must_use]
+    pub fn hash(&self) -> [u8; 32] {
         let mut digest = [0; 32];
         for id in &self.window {
             let Some(m) = self.get(*id) else { continue };

@@ -1,6 +1,22 @@
 //! The model: a naive engine that shares no code with the real one. It is the specification; the
 //! real one is compared with it after every step.
+//!
+//! It uses the words of [`crate::log`] and nothing of `window`, `strategy` and `engine`: a plain list
+//! of entries, every question answered by scanning it. `fold` says what stands after an entry,
+//! `decide` what a request must do, `bind` which call a result answers, `look` what a strategy's
+//! visit comes to, `edit` what restoring and undoing give back.
 
+mod bind;
+mod check;
+mod decide;
+mod edit;
 mod fold;
+mod guard;
+mod look;
+mod predicted;
 
+pub use check::{check_against_model, check_case};
+pub use decide::Model;
 pub use fold::{Message, Moment, Out, Span, moments};
+pub use guard::Group;
+pub use predicted::Predicted;

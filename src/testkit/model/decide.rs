@@ -1,0 +1,478 @@
+//! What every request must do: which entries it writes, or why it is refused.
+//!
+//! A prediction is made of entries as the log would hold them, save what nobody can foresee: hashes,
+//! salts and times. Each rule says in its own words what the design demands.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::fold::Moment;
+use super::look::Rule;
+use super::predicted::Predicted;
+use crate::engine::Options;
+use crate::log::skeleton::skeleton;
+use crate::log::{
+    Appended, Author, Body, By, Called, Commitment, Configured, ConversationId, Door, Entry, Hash,
+    Iteration, Json, Kind, Message, Micros, Noted, OpenCalls, Part, PartBody, PartSkeleton,
+    Provenance, RequestReason, Returned, Role, Seq, Settings, Shape, Usage, Visited,
+};
+use crate::testkit::world::Request;
+use crate::tokens;
+
+/// What the log says in the place of a result that never came.
+const INTERRUPTED: &str = "[interrupted: no result was recorded for this call]";
+/// A content that nobody can foresee.
+pub(super) const BLANK: Commitment = Commitment {
+    digest: Hash::ZERO,
+    bytes: 0,
+};
+
+/// A naive engine: the log as a plain list, the fold of it, and the words that requests gave.
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    pub(super) log: Vec<Arc<Entry>>,
+    pub(super) now: Arc<Moment>,
+    keyed: BTreeMap<String, Message>,
+    settings: Option<Json>,
+}
+
+impl Model {
+    /// The model of a log that is empty so far.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What stands now; its digest is [`Moment::hash`].
+    #[must_use]
+    pub fn now(&self) -> &Moment {
+        &self.now
+    }
+
+    /// Takes in what the log got, and what was asked for where that is known.
+    ///
+    /// # Errors
+    /// When an entry is not the next one, or a call recorded another window than this one.
+    pub fn observe(&mut self, asked: Option<&Request>, entries: &[Entry]) -> Result<(), String> {
+        for entry in entries {
+            let (next, iteration) = (self.next(), self.iteration());
+            if entry.seq.0 != next || entry.iteration != iteration {
+                return Err(format!(
+                    "{} of {} was filed where {} of {iteration} is next",
+                    entry.seq,
+                    entry.iteration,
+                    Seq(next)
+                ));
+            }
+            if let Body::Called(called) = &entry.body {
+                let window = Hash(self.now.hash());
+                if called.window != window {
+                    let (seq, recorded) = (entry.seq, called.window);
+                    return Err(format!(
+                        "the call {seq} recorded {recorded}; the window is {window}"
+                    ));
+                }
+            }
+            self.push(entry.clone());
+        }
+        match asked.filter(|_| !entries.is_empty()) {
+            Some(Request::Append(message, options)) => {
+                let key = options.key.clone();
+                self.keyed.extend(key.map(|key| (key, message.clone())));
+            }
+            Some(Request::Settings(json)) => self.settings = Some(json.clone()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What must become of a request. `own` are the visits that strategies unknown to the model
+    /// filed with it: what a user's strategy wants is data here, what the guard allows is not.
+    ///
+    /// # Errors
+    /// When such a visit is one that the guard must not let happen.
+    pub fn predict(&self, request: &Request, own: &[&Visited]) -> Result<Predicted, String> {
+        let mut then = self.clone();
+        let refused = match request {
+            Request::Append(message, options) => then.append(message, options),
+            Request::Call {
+                options,
+                usage,
+                failed,
+            } => then.call(options, own)?.map(|called| {
+                if called && (*failed || usage.is_some()) {
+                    then.report(*usage, *failed);
+                }
+            }),
+            Request::Settings(json) => {
+                then.set(json);
+                Ok(())
+            }
+            Request::Restore(message) => then.restore(message.0.0),
+            Request::Undo(entry) => then.undo(entry.0),
+            Request::Strategies(chain) => {
+                then.configure(&chain.iter().map(|s| s.spec()).collect::<Vec<_>>())
+            }
+            // A window that the log does not reach yet is out of bounds.
+            Request::Window(at) if at.0 >= self.next() => Err(RequestReason::RangeOutOfBounds),
+            Request::Range(range) => self.range(range),
+            Request::Window(_) | Request::Reopen => Ok(()),
+            Request::Note => {
+                then.note();
+                Ok(())
+            }
+        };
+        Ok(match refused {
+            Err(reason) => Predicted::Refused(reason),
+            Ok(()) => {
+                let new = then.log.iter().skip(self.log.len());
+                Predicted::Done(new.map(|e| Entry::clone(e)).collect())
+            }
+        })
+    }
+
+    /// A message. A person's message without parts is refused (a model's is kept: it happened). An
+    /// idempotency key that is known answers for what it wrote, or conflicts where that was another
+    /// message. A stale head is refused, then results that answer no call. What is accepted may be
+    /// several entries.
+    fn append(&mut self, message: &Message, options: &Options) -> Result<(), RequestReason> {
+        if message.parts.is_empty() && message.author == Author::Person {
+            return Err(RequestReason::EmptyMessage);
+        }
+        if self.repeats(options, Some(message))? {
+            return Ok(());
+        }
+        self.expects(options)?;
+        let answers = self.bind(message)?;
+        let pieces = self.pieces(message, &answers);
+        let count = u32::try_from(pieces.len()).unwrap_or(u32::MAX);
+        let first = self.next();
+        for (message, answers) in pieces {
+            let continues = options.continues.map(|m| m.0);
+            let same_source = (self.next() > first).then_some(Seq(first));
+            self.say(&message, &answers, continues, same_source, options.at);
+        }
+        self.sign(first, options, count);
+        Ok(())
+    }
+
+    /// The request's key stands on one entry, and says how many the request wrote.
+    fn sign(&mut self, at: u64, options: &Options, entries: u32) {
+        let Some(text) = options.key.clone() else {
+            return;
+        };
+        if let Some(entry) = self.log.iter_mut().find(|e| e.seq.0 == at) {
+            Arc::make_mut(entry).key = Some(crate::log::Key {
+                text: text.clone(),
+                entries,
+            });
+        }
+    }
+
+    /// A key is honoured for ever: whether this very request (an append of this message, or a call)
+    /// was accepted under it.
+    fn repeats(&self, options: &Options, message: Option<&Message>) -> Result<bool, RequestReason> {
+        let Some(text) = &options.key else {
+            return Ok(false);
+        };
+        let used = |e: &&Arc<Entry>| e.key.as_ref().is_some_and(|k| k.text == *text);
+        let Some(entry) = self.log.iter().find(used) else {
+            return Ok(false);
+        };
+        let same = match (message, &entry.body) {
+            (Some(message), Body::Appended(_)) => self.keyed.get(text) == Some(message),
+            (None, Body::Called(_)) => true,
+            _ => false,
+        };
+        if same {
+            Ok(true)
+        } else {
+            Err(RequestReason::IdempotencyConflict)
+        }
+    }
+
+    /// A request that expects head h is accepted at a newer one when everything after h was filed by
+    /// the engine itself: visits, usage, notes.
+    fn expects(&self, options: &Options) -> Result<(), RequestReason> {
+        let own = [Kind::Visited, Kind::Returned, Kind::Noted];
+        let stale = |expected: Seq| {
+            let after = |e: &&Arc<Entry>| e.seq > expected;
+            expected.0 >= self.next()
+                || self
+                    .log
+                    .iter()
+                    .filter(after)
+                    .any(|e| !e.body.kind().is_some_and(|k| own.contains(&k)))
+        };
+        if options.expected.is_some_and(stale) {
+            return Err(RequestReason::StaleHead);
+        }
+        Ok(())
+    }
+
+    /// One message as one entry. What a model wrote was produced by the newest call; a continuation
+    /// names none, its call is that of the message it continues.
+    fn say(
+        &mut self,
+        message: &Message,
+        answers: &[Option<(Seq, u32)>],
+        continues: Option<Seq>,
+        same_source: Option<Seq>,
+        at: Option<Micros>,
+    ) {
+        let mut skeleton = skeleton(message, answers);
+        if self.chain().iter().any(Rule::counts_tokens) {
+            skeleton.tokens = tokens::count(&message.words());
+        }
+        let newest = self.now.calls.last().map(|(call, _)| Seq(*call));
+        let wrote = message.author == Author::Model && continues.is_none();
+        let body = Body::Appended(Appended {
+            produced_by: newest.filter(|_| wrote),
+            skeleton,
+            continues,
+            same_source,
+            content: BLANK,
+        });
+        self.file(body, at);
+    }
+
+    /// A model call: open calls are closed or the request is refused; each strategy of the chain
+    /// looks at the window that the one before left; the call is filed with what stands then.
+    /// Whether anything was filed.
+    fn call(
+        &mut self,
+        options: &Options,
+        own: &[&Visited],
+    ) -> Result<Result<bool, RequestReason>, String> {
+        match self.repeats(options, None).and_then(|repeats| {
+            self.expects(options)?;
+            Ok(repeats)
+        }) {
+            Ok(false) => {}
+            Ok(true) => return Ok(Ok(false)),
+            Err(reason) => return Ok(Err(reason)),
+        }
+        let unanswered = self.unanswered();
+        match self.open_calls() {
+            OpenCalls::Refuse if !unanswered.is_empty() => {
+                return Ok(Err(RequestReason::OpenCalls));
+            }
+            OpenCalls::Close => {
+                for (call, part) in unanswered {
+                    self.close(call, &part, options.at);
+                }
+            }
+            OpenCalls::Refuse | OpenCalls::Keep => {}
+        }
+        for (position, rule) in (0_u32..).zip(self.chain()) {
+            let visit = self.look(position, &rule, own)?;
+            if let Some(visit) = visit {
+                self.file(Body::Visited(visit), options.at);
+            }
+        }
+        let messages = u64::try_from(self.now.window.len()).unwrap_or(u64::MAX);
+        let settings = self.settings().map_or(Hash::ZERO, |s| s.content.digest);
+        let body = Body::Called(Called {
+            window: Hash::ZERO,
+            messages,
+            settings,
+            model: Some("m".into()),
+            body: None,
+        });
+        self.file(body, options.at);
+        let call = self.next().saturating_sub(1);
+        self.sign(call, options, 1);
+        Ok(Ok(true))
+    }
+
+    /// Calls of messages in the window that a client has to answer and that have neither a final nor
+    /// an interim result, in the order of the window.
+    fn unanswered(&self) -> Vec<((Seq, u32), PartSkeleton)> {
+        let answered = |call| {
+            let mut all = self
+                .now
+                .messages
+                .iter()
+                .flat_map(super::fold::Message::parts);
+            all.any(|p| p.answers == Some(call))
+        };
+        let mut out = Vec::new();
+        for m in self.now.window.iter().filter_map(|id| self.now.get(*id)) {
+            for (i, p) in (0_u32..).zip(m.parts()) {
+                let call = (Seq(m.id), i);
+                let client = !p.is(PartSkeleton::NATIVE);
+                if self.now.open.contains(&(m.id, i)) && client && !answered(call) {
+                    out.push((call, p.clone()));
+                }
+            }
+        }
+        out
+    }
+
+    /// The engine's own final result, an error, for a call that was interrupted.
+    fn close(&mut self, call: (Seq, u32), part: &PartSkeleton, at: Option<Micros>) {
+        let said = crate::log::Block {
+            body: crate::log::BlockBody::Text(INTERRUPTED.to_owned()),
+            extra: Vec::new(),
+        };
+        let body = PartBody::Result {
+            call: part.label.clone(),
+            name: part.name.clone(),
+            content: vec![said],
+            shape: Shape::Text,
+            error: Some(true),
+            interim: false,
+            native: None,
+        };
+        let part = Part {
+            body,
+            extra: Vec::new(),
+        };
+        let message = Message::new(Role::Tool, Author::Engine, vec![part]);
+        self.say(&message, &[Some(call)], None, None, at);
+    }
+
+    /// What came back from the newest call.
+    fn report(&mut self, usage: Option<u64>, failed: bool) {
+        let Some((call, _)) = self.now.calls.last() else {
+            return;
+        };
+        let usage = usage.map(|input| Usage {
+            input: Some(input),
+            ..Usage::default()
+        });
+        let body = Body::Returned(Returned {
+            call: Seq(*call),
+            failed,
+            usage,
+            rest: failed.then_some(BLANK),
+        });
+        self.file(body, None);
+    }
+
+    /// Request settings; equal ones are filed once.
+    fn set(&mut self, json: &Json) {
+        if self.settings.as_ref() == Some(json) {
+            return;
+        }
+        let settings = Settings {
+            model: Some("m".into()),
+            format: "openai-chat".into(),
+            content: BLANK,
+            overhead: tokens::count(&json.0),
+        };
+        let configured = Configured {
+            settings: Some(settings),
+            ..Configured::default()
+        };
+        self.file(Body::Configured(configured), None);
+    }
+
+    /// A chain is set once: an impossible parameter is refused, then any other chain.
+    fn configure(&mut self, specs: &[String]) -> Result<(), RequestReason> {
+        if !specs.iter().all(|s| Rule::parse(s).is_possible()) {
+            return Err(RequestReason::InvalidOption);
+        }
+        let set: Vec<String> = self.chain().into_iter().map(|rule| rule.spec).collect();
+        if set == specs {
+            return Ok(());
+        }
+        if !set.is_empty() {
+            return Err(RequestReason::PolicyConflict);
+        }
+        let configured = Configured {
+            strategies: Some(specs.to_vec()),
+            ..Configured::default()
+        };
+        self.file(Body::Configured(configured), None);
+        Ok(())
+    }
+
+    /// A range `s:a..s:b`: both ends must be in the log, and the first not after the second.
+    fn range(&self, range: &str) -> Result<(), RequestReason> {
+        let ends = range.split("..").map(|end| end.strip_prefix("s:"));
+        let ends: Option<Vec<u64>> = ends.map(|end| end?.parse().ok()).collect();
+        match ends.as_deref() {
+            Some([a, b]) if *a >= self.next() || *b >= self.next() => {
+                Err(RequestReason::RangeOutOfBounds)
+            }
+            Some([a, b]) if a > b => Err(RequestReason::RangeInverted),
+            Some([_, _]) => Ok(()),
+            _ => Err(RequestReason::NothingMatches),
+        }
+    }
+
+    fn note(&mut self) {
+        let body = Body::Noted(Noted {
+            what: "seen".into(),
+            place: String::new(),
+            warn: false,
+            content: Some(BLANK),
+        });
+        self.file(body, None);
+    }
+
+    /// The number of the next entry.
+    pub(super) fn next(&self) -> u64 {
+        u64::try_from(self.log.len()).unwrap_or(u64::MAX)
+    }
+
+    /// The first call that can see what comes next.
+    fn iteration(&self) -> Iteration {
+        let calls = u64::try_from(self.now.calls.len()).unwrap_or(u64::MAX);
+        Iteration(calls.saturating_add(1))
+    }
+
+    /// One entry more. What the engine adds to a request of its own accord came through its own door.
+    pub(super) fn file(&mut self, body: Body, at: Option<Micros>) {
+        let (provenance, door) = match &body {
+            Body::Appended(a) if a.skeleton.author == Author::Engine => {
+                (Provenance::Synthetic, Door::Engine)
+            }
+            Body::Visited(_) => (Provenance::Recorded, Door::Engine),
+            _ => (Provenance::Recorded, Door::Library),
+        };
+        let principal = String::new();
+        self.push(Entry {
+            conversation: ConversationId([0; 16]),
+            seq: Seq(self.next()),
+            iteration: self.iteration(),
+            at,
+            prev: Hash::ZERO,
+            provenance,
+            must_understand: body.kind().is_some_and(Kind::must_understand),
+            by: By { door, principal },
+            key: None,
+            body,
+        });
+    }
+
+    fn push(&mut self, entry: Entry) {
+        Arc::make_mut(&mut self.now).step(&entry);
+        self.log.push(Arc::new(entry));
+    }
+
+    /// The newest thing that the log's configurations say.
+    fn configured<T>(&self, of: impl Fn(&Configured) -> Option<T>) -> Option<T> {
+        self.log.iter().rev().find_map(|e| match &e.body {
+            Body::Configured(c) => of(c),
+            _ => None,
+        })
+    }
+
+    fn chain(&self) -> Vec<Rule> {
+        let specs = self
+            .configured(|c| c.strategies.clone())
+            .unwrap_or_default();
+        specs.iter().map(|s| Rule::parse(s)).collect()
+    }
+
+    fn open_calls(&self) -> OpenCalls {
+        self.configured(|c| c.open_calls)
+            .unwrap_or(OpenCalls::Close)
+    }
+
+    pub(super) fn settings(&self) -> Option<Settings> {
+        self.configured(|c| c.settings.clone())
+    }
+}

@@ -1,0 +1,146 @@
+//! What brings messages back: restoring one, undoing a visit or an edit.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::decide::Model;
+use super::fold::Message;
+use crate::log::{
+    Body, Change, EditAction, Edited, Left, LeftReason, MessageId, Ranges, RequestReason, Seq,
+};
+
+impl Model {
+    /// Brings a message's group back at its place. There must be such a message, out of the window.
+    /// What something stands for, a claim or a newer result of the same call, is in conflict with it.
+    pub(super) fn restore(&mut self, id: u64) -> Result<(), RequestReason> {
+        let message = self.now.get(id).ok_or(RequestReason::NothingMatches)?;
+        if message.out.is_none() {
+            return Err(RequestReason::NothingMatches);
+        }
+        if newer(message).is_some() {
+            return Err(RequestReason::RestoreConflict);
+        }
+        let back = self.away(&BTreeSet::from([id]), None)?;
+        let change = Change {
+            entered: self.now.ranges(&back),
+            ..Change::default()
+        };
+        self.edit(change);
+        Ok(())
+    }
+
+    /// Gives back the window from before a visit or an edit, as far as later entries allow: what it
+    /// let leave and is out by it comes back with its group; what it brought back and is there by it
+    /// leaves again, with its group, for the reason it had left for. An entry that changed no window,
+    /// or that is undone, or whose change nothing is left of, is no entry to undo.
+    pub(super) fn undo(&mut self, entry: u64) -> Result<(), RequestReason> {
+        let nothing = RequestReason::NothingMatches;
+        if self.undone(entry) {
+            return Err(nothing);
+        }
+        let of = self.log.iter().find(|e| e.seq.0 == entry);
+        let change = of.and_then(|e| e.body.change()).ok_or(nothing)?.clone();
+        let left: BTreeSet<u64> = self
+            .now
+            .messages
+            .iter()
+            .filter(|m| m.out.as_ref().is_some_and(|out| out.by == entry))
+            .filter(|m| newer(m).is_none())
+            .map(|m| m.id)
+            .collect();
+        let entered = self.away(&left, Some(entry))?;
+        let mut leaving: BTreeMap<LeftReason, BTreeSet<u64>> = BTreeMap::new();
+        let groups = self.now.groups();
+        for group in &groups {
+            let brought = |id| names(&change.entered, id) && self.entered_by(id) == Some(entry);
+            if group.ids.iter().any(|id| brought(*id)) {
+                let reason = self.left_for(&group.ids, entry);
+                let reason = reason.unwrap_or(LeftReason::Cleared);
+                leaving
+                    .entry(reason)
+                    .or_default()
+                    .extend(group.ids.iter().copied());
+            }
+        }
+        if entered.is_empty() && leaving.is_empty() {
+            return Err(nothing);
+        }
+        let left = leaving.iter().map(|(reason, ids)| Left {
+            reason: *reason,
+            messages: self.now.ranges(ids),
+        });
+        let change = Change {
+            left: left.collect(),
+            entered: self.now.ranges(&entered),
+            undoes: Some(Seq(entry)),
+            ..Change::default()
+        };
+        self.edit(change);
+        Ok(())
+    }
+
+    fn edit(&mut self, change: Change) {
+        let body = Body::Edited(Edited {
+            action: EditAction::Restore,
+            change,
+            rest: None,
+        });
+        self.file(body, None);
+    }
+
+    /// The messages of these ones' groups that are out of the window and would come back: all but
+    /// synthetic results that real ones superseded. What something live stands for, other than the
+    /// entry that is undone now, cannot.
+    fn away(
+        &self,
+        ids: &BTreeSet<u64>,
+        undone: Option<u64>,
+    ) -> Result<BTreeSet<u64>, RequestReason> {
+        let members: BTreeSet<u64> = ids.iter().flat_map(|id| self.now.group(*id)).collect();
+        let mut away = BTreeSet::new();
+        for m in members.iter().filter_map(|id| self.now.get(*id)) {
+            let Some(out) = m.out.as_ref().filter(|_| newer(m).is_none()) else {
+                continue;
+            };
+            if self.now.fate(m.id) == Some("covered") && Some(out.by) != undone {
+                return Err(RequestReason::RestoreConflict);
+            }
+            away.insert(m.id);
+        }
+        Ok(away)
+    }
+
+    /// Whether an edit that is itself not undone undoes an entry.
+    fn undone(&self, entry: u64) -> bool {
+        let undoes = |b: &Body| b.change().is_some_and(|c| c.undoes == Some(Seq(entry)));
+        let mut undoing = self.log.iter().filter(|e| undoes(&e.body));
+        undoing.any(|e| !self.undone(e.seq.0))
+    }
+
+    /// The entry that brought a message back last.
+    fn entered_by(&self, id: u64) -> Option<u64> {
+        let enters = |b: &Body| b.change().is_some_and(|c| names(&c.entered, id));
+        let newest = self.log.iter().rev().find(|e| enters(&e.body));
+        newest.map(|e| e.seq.0)
+    }
+
+    /// Why a group had left before an entry.
+    fn left_for(&self, group: &[u64], before: u64) -> Option<LeftReason> {
+        let earlier = self.log.iter().rev().filter(|e| e.seq.0 < before);
+        earlier.filter_map(|e| e.body.change()).find_map(|c| {
+            let names = |l: &&Left| group.iter().any(|id| names(&l.messages, *id));
+            let left = c.left.iter().find(names);
+            left.map(|l| l.reason)
+        })
+    }
+}
+
+/// The real result that superseded a synthetic one.
+fn newer(message: &Message) -> Option<u64> {
+    let out = message.out.as_ref()?;
+    out.stand_in
+        .filter(|_| out.reason == LeftReason::Superseded)
+}
+
+fn names(ranges: &Ranges, id: u64) -> bool {
+    ranges.contains(MessageId(Seq(id)))
+}

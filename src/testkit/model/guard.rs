@@ -1,0 +1,261 @@
+//! Groups, and the one function that decides what becomes of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::decide::Model;
+use super::fold::Moment;
+use crate::log::{GroupReason, LeftReason, MessageId, Ranges, Reading, Role, Seq, Unit, Visited};
+
+/// A group of the window.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// Its messages in the window, in window order.
+    pub ids: Vec<u64>,
+    /// The place of its newest message; groups are ordered by it.
+    pub newest: u64,
+    /// Whether it is all system envelope.
+    pub envelope: bool,
+    /// The run of its newest message, from 1; 0 before the first.
+    pub run: usize,
+}
+
+impl Moment {
+    /// The groups of the window: components over the edges between messages, in the order of their
+    /// newest message's place.
+    #[must_use]
+    pub fn groups(&self) -> Vec<Group> {
+        let mut names: BTreeMap<u64, u64> = self.messages.iter().map(|m| (m.id, m.id)).collect();
+        loop {
+            let before = names.clone();
+            for m in &self.messages {
+                for edge in &m.edges {
+                    let (Some(a), Some(b)) = (names.get(&m.id), names.get(edge)) else {
+                        continue;
+                    };
+                    let name = *a.min(b);
+                    names.insert(m.id, name);
+                    names.insert(*edge, name);
+                }
+            }
+            if names == before {
+                break;
+            }
+        }
+        let mut members: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        for id in &self.window {
+            let name = names.get(id).copied().unwrap_or(*id);
+            members.entry(name).or_default().push(*id);
+        }
+        let place = |id: &u64| self.get(*id).map_or(0, |m| m.place);
+        let mut groups: Vec<Group> = members
+            .into_values()
+            .map(|ids| {
+                let newest = ids.iter().map(place).max().unwrap_or(0);
+                Group {
+                    newest,
+                    envelope: ids.iter().all(|id| self.in_envelope(*id)),
+                    run: self.runs.iter().filter(|run| **run <= newest).count(),
+                    ids,
+                }
+            })
+            .collect();
+        groups.sort_by_key(|g| g.newest);
+        groups
+    }
+
+    /// Why the log itself does not let a group leave, the first in the order of precedence. What is
+    /// paused, streaming, observed or pinned by hand does not exist yet.
+    fn holds(&self, group: &Group) -> Option<GroupReason> {
+        let any = |holds: &dyn Fn(u64) -> bool| group.ids.iter().any(|id| holds(*id));
+        if any(&|id| self.in_request(id)) {
+            return Some(GroupReason::CurrentRequest);
+        }
+        if any(&|id| self.in_envelope(id)) {
+            return Some(GroupReason::SystemEnvelope);
+        }
+        if any(&|id| self.open.iter().any(|(message, _)| *message == id)) {
+            return Some(GroupReason::UnresolvedToolCall);
+        }
+        // What was restored may not leave until one call has seen it.
+        let calls = self.calls.len();
+        let unseen = |id| self.get(id).is_some_and(|m| m.restored == Some(calls));
+        any(&unseen).then_some(GroupReason::Pinned)
+    }
+
+    /// Message ids as ranges over every message ever logged.
+    pub(super) fn ranges(&self, ids: &BTreeSet<u64>) -> Ranges {
+        let mut ranges: Vec<(Seq, Seq)> = Vec::new();
+        let mut before = false;
+        for id in self.messages.iter().map(|m| m.id) {
+            let named = ids.contains(&id);
+            match ranges.last_mut().filter(|_| before) {
+                Some((_, last)) if named => *last = Seq(id),
+                _ if named => ranges.push((Seq(id), Seq(id))),
+                _ => {}
+            }
+            before = named;
+        }
+        Ranges(ranges)
+    }
+}
+
+/// What a strategy wants of the groups.
+pub(super) struct Wish {
+    pub before: Reading,
+    pub limit: u64,
+    pub target: u64,
+    /// Per group: what goes of the measure with it. Requests are counted, not summed.
+    pub sizes: Vec<u64>,
+    pub keep: BTreeSet<usize>,
+    pub head: BTreeSet<usize>,
+    /// Whether every group is asked, also when the target is met.
+    pub ask_all: bool,
+    pub reason: LeftReason,
+}
+
+/// What becomes of a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fate {
+    Leaves(LeftReason),
+    Refuses(GroupReason),
+    NotNeeded,
+}
+
+impl Model {
+    /// The guard: candidates from the oldest on until the target is met. A group that may not leave
+    /// says the first reason that holds: the log's own, then the strategy's.
+    pub(super) fn decide(&self, groups: &[Group], wish: &Wish) -> Vec<Fate> {
+        let mut fates = vec![Fate::NotNeeded; groups.len()];
+        for (i, group) in groups.iter().enumerate() {
+            if !wish.ask_all && after(wish, groups, &fates) <= wish.target {
+                break;
+            }
+            let strategy = if wish.head.contains(&i) {
+                Some(GroupReason::ProtectedHead)
+            } else if wish.keep.contains(&i) {
+                Some(GroupReason::InsideKeepWindow)
+            } else {
+                None
+            };
+            let fate = match self.now.holds(group).or(strategy) {
+                Some(reason) => Fate::Refuses(reason),
+                None => Fate::Leaves(wish.reason),
+            };
+            set(&mut fates, i, fate);
+        }
+        self.open_on_user(groups, wish, fates)
+    }
+
+    /// The window opens on a user message, the envelope aside: the newest groups of the cut are put
+    /// back where the target still holds; else leading groups that nothing protects leave too; else
+    /// rendering repairs.
+    fn open_on_user(&self, groups: &[Group], wish: &Wish, fates: Vec<Fate>) -> Vec<Fate> {
+        let cut = |f: &Fate| matches!(f, Fate::Leaves(_));
+        if !fates.iter().any(cut) || self.opener(groups, &fates).is_none() {
+            return fates;
+        }
+        let mut back = fates.clone();
+        for i in (0..groups.len())
+            .rev()
+            .filter(|i| fates.get(*i).is_some_and(cut))
+        {
+            set(&mut back, i, Fate::Refuses(GroupReason::IllegalOpener));
+            if after(wish, groups, &back) > wish.target {
+                break;
+            }
+            if self.opener(groups, &back).is_none() {
+                return back;
+            }
+        }
+        let mut more = fates.clone();
+        while let Some(i) = self.opener(groups, &more) {
+            let free = groups.get(i).is_some_and(|g| self.now.holds(g).is_none());
+            if !free || wish.head.contains(&i) || wish.keep.contains(&i) {
+                return fates;
+            }
+            set(&mut more, i, Fate::Leaves(LeftReason::Opener));
+        }
+        more
+    }
+
+    /// The group of the message that the window would open on, where that is no user message.
+    fn opener(&self, groups: &[Group], fates: &[Fate]) -> Option<usize> {
+        let group_of = |id: &u64| groups.iter().position(|g| g.ids.contains(id));
+        for id in self
+            .now
+            .window
+            .iter()
+            .filter(|id| !self.now.in_envelope(**id))
+        {
+            let group = group_of(id)?;
+            if matches!(fates.get(group), Some(Fate::Leaves(_))) {
+                continue;
+            }
+            let user = self.now.get(*id).and_then(|m| m.skeletons.last());
+            let user = user.is_some_and(|s| s.role == Role::User);
+            return (!user).then_some(group);
+        }
+        None
+    }
+
+    /// What the guard demands of a visit by any strategy: groups leave whole, none that the log
+    /// holds leaves, and one that refuses says the first reason that holds.
+    pub(super) fn lawful(&self, groups: &[Group], visit: &Visited) -> Result<(), String> {
+        let names = |ranges: &Ranges, id: u64| ranges.contains(MessageId(Seq(id)));
+        for group in groups {
+            let leaves = |id: &u64| visit.change.left.iter().any(|l| names(&l.messages, *id));
+            let (some, all) = (group.ids.iter().any(leaves), group.ids.iter().all(leaves));
+            let held = self.now.holds(group);
+            let says = |id: &u64| visit.refused.iter().find(|r| names(&r.messages, *id));
+            let said = group.ids.iter().find_map(says).map(|r| r.reason);
+            let problem = if some != all {
+                Some("left in part".to_owned())
+            } else if some && held.is_some() {
+                Some(format!("left though {held:?} holds it"))
+            } else if said.is_some() && held.is_some() && said != held {
+                Some(format!("refused as {said:?} though {held:?} comes first"))
+            } else if some && said.is_some() {
+                Some("left and refused".to_owned())
+            } else {
+                None
+            };
+            if let Some(problem) = problem {
+                return Err(format!("the group {:?} {problem}", group.ids));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn set(fates: &mut [Fate], at: usize, fate: Fate) {
+    fates.get_mut(at).into_iter().for_each(|f| *f = fate);
+}
+
+/// How much these groups hold. Groups of one run are one request.
+pub(super) fn amount(groups: &[Group], sizes: &[u64], unit: Unit, of: &BTreeSet<usize>) -> u64 {
+    let those = groups
+        .iter()
+        .zip(sizes)
+        .enumerate()
+        .filter(|(i, _)| of.contains(i));
+    if unit == Unit::Request {
+        let outside = those.filter(|(_, (g, _))| !g.envelope);
+        let runs: BTreeSet<usize> = outside.map(|(_, (g, _))| g.run).collect();
+        return u64::try_from(runs.len()).unwrap_or(u64::MAX);
+    }
+    those.fold(0, |sum: u64, (_, (_, size))| sum.saturating_add(*size))
+}
+
+/// The measure of what remains.
+pub(super) fn after(wish: &Wish, groups: &[Group], fates: &[Fate]) -> u64 {
+    let leaves = |i: &usize| matches!(fates.get(*i), Some(Fate::Leaves(_)));
+    let (gone, stay): (BTreeSet<usize>, BTreeSet<usize>) =
+        (0..groups.len()).partition(|i| leaves(i));
+    match wish.before.unit {
+        Unit::Request => amount(groups, &wish.sizes, Unit::Request, &stay),
+        unit => {
+            let gone = amount(groups, &wish.sizes, unit, &gone);
+            wish.before.amount.saturating_sub(gone)
+        }
+    }
+}

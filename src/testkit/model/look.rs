@@ -1,0 +1,482 @@
+//! What a strategy makes of a window, and what the guard lets happen of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::decide::Model;
+use super::guard::{Fate, Group, Wish, after, amount};
+use crate::log::{
+    Body, Change, GroupReason, Left, LeftReason, Ranges, Reading, Refused, Seq, Settings, Skeleton,
+    Trigger, Unit, VisitOutcome, Visited,
+};
+
+/// The method of the guess "a quarter of the UTF-16 length".
+const ESTIMATE: &str = "estimate:utf16/4";
+
+/// A strategy of the chain: its resolved spec, and its parameters by name.
+#[derive(Clone, Debug)]
+pub(super) struct Rule {
+    pub(super) spec: String,
+    options: BTreeMap<String, String>,
+}
+
+impl Rule {
+    pub(super) fn parse(spec: &str) -> Self {
+        let options = spec.split_once(':').map_or("", |(_, options)| options);
+        let pair = |option: &str| {
+            let (key, value) = option.split_once('=')?;
+            Some((key.to_owned(), value.to_owned()))
+        };
+        Self {
+            spec: spec.to_owned(),
+            options: options.split(',').filter_map(pair).collect(),
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.spec.split(':').next().unwrap_or_default()
+    }
+
+    fn text(&self, option: &str) -> &str {
+        self.options.get(option).map_or("", String::as_str)
+    }
+
+    fn number(&self, option: &str) -> u64 {
+        self.text(option).parse().unwrap_or(0)
+    }
+
+    /// `low=0.8` as 800.
+    fn thousandths(&self, option: &str) -> u64 {
+        let (whole, rest) = self
+            .text(option)
+            .split_once('.')
+            .unwrap_or((self.text(option), ""));
+        let digits = format!("{whole}{rest:0<3}");
+        digits.parse().unwrap_or(0)
+    }
+
+    /// The unit of a strategy that counts.
+    fn unit(&self) -> Unit {
+        match self.text("unit") {
+            "group" => Unit::Group,
+            "request" => Unit::Request,
+            _ => Unit::Message,
+        }
+    }
+
+    /// Keeping nothing and a budget of nothing are not possible, nor is a low-water mark outside
+    /// the budget.
+    pub(super) fn is_possible(&self) -> bool {
+        match self.name() {
+            "sliding-window" => self.number("keep") > 0,
+            "head-tail" => self.number("window") > 0,
+            "make-room" => self.number("limit") > 0,
+            "token-budget" => {
+                self.number("limit") > 0 && (1..=1_000).contains(&self.thousandths("low"))
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether it looks at counted tokens, so that messages carry their counts.
+    pub(super) fn counts_tokens(&self) -> bool {
+        self.name() == "token-budget" && self.text("measure") != "estimate"
+    }
+
+    /// Whether it is a user's, whose plans nobody can foresee.
+    fn is_foreign(&self) -> bool {
+        !["sliding-window", "head-tail", "token-budget", "make-room"].contains(&self.name())
+    }
+}
+
+/// What a measure without a reading comes to.
+enum Due {
+    No,
+    Unmeasurable(VisitOutcome),
+    Yes(Wish),
+}
+
+impl Model {
+    /// One look: nothing, or a visit. A strategy that engages stands down while nothing would leave
+    /// and nothing left at its previous visit either.
+    pub(super) fn look(
+        &self,
+        position: u32,
+        rule: &Rule,
+        own: &[&Visited],
+    ) -> Result<Option<Visited>, String> {
+        let groups = self.now.groups();
+        let previous = self.previous(rule);
+        if rule.is_foreign() {
+            let filed = own
+                .iter()
+                .find(|v| v.position == position && v.strategy == rule.spec);
+            let checked = filed.map(|visit| {
+                self.lawful(&groups, visit)?;
+                Ok(completed(
+                    visit,
+                    self.blank_visit(position, rule, previous, visit.before.clone()),
+                ))
+            });
+            return checked.transpose();
+        }
+        let due = match rule.name() {
+            "token-budget" => self.budget(rule, &groups),
+            _ => self.newest(rule, &groups),
+        };
+        let wish = match due {
+            Due::No => return Ok(None),
+            Due::Unmeasurable(outcome) => {
+                return Ok(self.unmeasurable(position, rule, previous, outcome));
+            }
+            Due::Yes(wish) => wish,
+        };
+        let fates = self.decide(&groups, &wish);
+        let frees = fates.iter().any(|f| matches!(f, Fate::Leaves(_)));
+        if !frees && previous.is_some_and(|(_, v)| v.change == Change::default() && asked(v)) {
+            return Ok(None);
+        }
+        let mut visit = self.blank_visit(position, rule, previous, wish.before.clone());
+        visit.limit = wish.limit;
+        visit.target = wish.target;
+        end(&mut visit, after(&wish, &groups, &fates));
+        self.account(&groups, &fates, &mut visit);
+        Ok(Some(visit))
+    }
+
+    fn previous(&self, rule: &Rule) -> Option<(Seq, &Visited)> {
+        self.log.iter().rev().find_map(|e| match &e.body {
+            Body::Visited(v) if v.strategy == rule.spec => Some((e.seq, v)),
+            _ => None,
+        })
+    }
+
+    fn blank_visit(
+        &self,
+        position: u32,
+        rule: &Rule,
+        previous: Option<(Seq, &Visited)>,
+        before: Reading,
+    ) -> Visited {
+        Visited {
+            strategy: rule.spec.clone(),
+            position,
+            base: Seq(self.next().saturating_sub(1)),
+            trigger: Trigger::Call,
+            after: before.clone(),
+            before,
+            limit: 0,
+            target: 0,
+            outcome: VisitOutcome::Done,
+            shortfall: None,
+            refused: Vec::new(),
+            released: Ranges::default(),
+            unchanged_since: previous.map(|(seq, _)| seq),
+            first_changed: None,
+            change: Change::default(),
+        }
+    }
+
+    /// A measure that has no reading is said once; nothing was measured, so nothing is compared.
+    fn unmeasurable(
+        &self,
+        position: u32,
+        rule: &Rule,
+        previous: Option<(Seq, &Visited)>,
+        outcome: VisitOutcome,
+    ) -> Option<Visited> {
+        if previous.is_some_and(|(_, v)| v.outcome == outcome) {
+            return None;
+        }
+        let before = Reading {
+            unit: Unit::Token,
+            method: "none".into(),
+            amount: 0,
+        };
+        let mut visit = self.blank_visit(position, rule, previous, before);
+        visit.outcome = outcome;
+        Some(visit)
+    }
+
+    /// `sliding-window` and `head-tail`: engages when more are there than it keeps, the envelope
+    /// aside; wants everything outside the newest (and the head) to leave. What the head adds to the
+    /// newest is kept on top of them. `make-room`, the test kit's, keeps fewer than its limit.
+    fn newest(&self, rule: &Rule, groups: &[Group]) -> Due {
+        let unit = rule.unit();
+        let (most, count, reach) = match rule.name() {
+            "head-tail" => (
+                rule.number("window"),
+                rule.number("window"),
+                rule.number("head"),
+            ),
+            "make-room" => (rule.number("limit"), rule.number("keep"), 0),
+            _ => (rule.number("keep"), rule.number("keep"), 0),
+        };
+        let keep = self.newest_groups(groups, count, unit);
+        let head = self.head_groups(groups, reach);
+        let sizes: Vec<u64> = groups.iter().map(|g| size(g, unit)).collect();
+        let all: BTreeSet<usize> = (0..groups.len()).collect();
+        let before = amount(groups, &sizes, unit, &all);
+        let both: BTreeSet<usize> = keep.union(&head).copied().collect();
+        let tail = amount(groups, &sizes, unit, &keep);
+        let beside = amount(groups, &sizes, unit, &both).saturating_sub(tail);
+        let limit = most.saturating_add(beside);
+        if before <= limit {
+            return Due::No;
+        }
+        Due::Yes(Wish {
+            before: Reading {
+                unit,
+                method: "count".into(),
+                amount: before,
+            },
+            limit,
+            target: limit,
+            sizes,
+            keep,
+            head,
+            ask_all: true,
+            reason: LeftReason::BeyondKeep,
+        })
+    }
+
+    /// The groups that hold one of the newest units, the envelope aside.
+    fn newest_groups(&self, groups: &[Group], count: u64, unit: Unit) -> BTreeSet<usize> {
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        let outside = || groups.iter().enumerate().filter(|(_, g)| !g.envelope);
+        match unit {
+            Unit::Message => {
+                let window = self.now.window.iter().rev();
+                let outside_envelope = window.filter(|id| !self.now.in_envelope(**id));
+                let newest: Vec<u64> = outside_envelope.take(count).copied().collect();
+                outside()
+                    .filter(|(_, g)| g.ids.iter().any(|id| newest.contains(id)))
+                    .map(|(i, _)| i)
+                    .collect()
+            }
+            Unit::Request => {
+                let runs: BTreeSet<usize> = outside().map(|(_, g)| g.run).collect();
+                let newest: Vec<usize> = runs.into_iter().rev().take(count).collect();
+                outside()
+                    .filter(|(_, g)| newest.contains(&g.run))
+                    .map(|(i, _)| i)
+                    .collect()
+            }
+            _ => {
+                let all: Vec<usize> = outside().map(|(i, _)| i).collect();
+                all.into_iter().rev().take(count).collect()
+            }
+        }
+    }
+
+    /// The groups that hold one of the first messages of the conversation, whatever their role.
+    fn head_groups(&self, groups: &[Group], reach: u64) -> BTreeSet<usize> {
+        let reach = usize::try_from(reach).unwrap_or(usize::MAX);
+        let said = self.now.messages.iter().take(reach);
+        let first: Vec<u64> = said.map(|m| m.id).collect();
+        let holds = |g: &Group| g.ids.iter().any(|id| first.contains(id));
+        let all = groups.iter().enumerate();
+        all.filter(|(_, g)| holds(g)).map(|(i, _)| i).collect()
+    }
+
+    /// `token-budget`: engages when the window's tokens exceed the limit; wants the oldest to leave
+    /// down to the low-water mark.
+    fn budget(&self, rule: &Rule, groups: &[Group]) -> Due {
+        let limit = rule.number("limit");
+        let (method, items, total) = match self.tokens(rule.text("measure")) {
+            Ok(tokens) => tokens,
+            Err(outcome) => return Due::Unmeasurable(outcome),
+        };
+        if total <= limit {
+            return Due::No;
+        }
+        let item = |id: &u64| items.get(id).copied().unwrap_or(0);
+        let sizes = groups
+            .iter()
+            .map(|g| g.ids.iter().map(item).fold(0, u64::saturating_add))
+            .collect();
+        let low = limit.saturating_mul(rule.thousandths("low"));
+        Due::Yes(Wish {
+            before: Reading {
+                unit: Unit::Token,
+                method,
+                amount: total,
+            },
+            limit,
+            target: low.checked_div(1_000).unwrap_or(0),
+            sizes,
+            keep: self.newest_groups(groups, rule.number("keep"), Unit::Group),
+            head: BTreeSet::new(),
+            ask_all: false,
+            reason: LeftReason::OverBudget,
+        })
+    }
+
+    /// The window's tokens: the method, each message's, the total. `auto` and `reported` take a
+    /// reading that serves the window, with counted tokens of what came since; where none does,
+    /// `reported` has no measure, and the others count, the settings included.
+    fn tokens(&self, measure: &str) -> Result<(String, BTreeMap<u64, u64>, u64), VisitOutcome> {
+        let shown: Vec<(u64, &Skeleton)> = self
+            .now
+            .window
+            .iter()
+            .filter_map(|id| Some((*id, self.now.get(*id)?.skeletons.last()?.as_ref())))
+            .collect();
+        let method = shown
+            .first()
+            .and_then(|(_, s)| Some(s.tokens.as_ref()?.method.clone()));
+        let same = |s: &Skeleton| s.tokens.as_ref().map(|c| &c.method) == method.as_ref();
+        let counted = measure != "estimate" && shown.iter().all(|(_, s)| same(s));
+        let method = method
+            .filter(|_| counted)
+            .unwrap_or_else(|| ESTIMATE.to_owned());
+        let size = |s: &Skeleton| match &s.tokens {
+            Some(count) if count.method == method => count.amount,
+            _ => s.utf16.div_ceil(4),
+        };
+        let items: Vec<(u64, u64)> = shown.iter().map(|(id, s)| (*id, size(s))).collect();
+        let sum = |from| {
+            items
+                .iter()
+                .skip(from)
+                .fold(0, |n: u64, (_, t)| n.saturating_add(*t))
+        };
+        let by_id = items.iter().copied().collect();
+        match self.serves() {
+            Ok((length, input)) if matches!(measure, "auto" | "reported") => {
+                let total = input.saturating_add(sum(length));
+                Ok((format!("reported+{method}"), by_id, total))
+            }
+            Err(outcome) if measure == "reported" => Err(outcome),
+            _ => {
+                let total = sum(0).saturating_add(overhead(self.settings().as_ref(), &method));
+                Ok((method, by_id, total))
+            }
+        }
+    }
+
+    /// The newest reported reading serves this window when the window it was reported for is a
+    /// prefix of this one: its length and its input tokens.
+    fn serves(&self) -> Result<(usize, u64), VisitOutcome> {
+        let reading = self.log.iter().rev().find_map(|e| match &e.body {
+            Body::Returned(r) => Some((r.call.0, r.usage?.total_input()?)),
+            _ => None,
+        });
+        let (call, input) = reading.ok_or(VisitOutcome::Unmeasurable)?;
+        let sent = self.now.calls.iter().find(|(seq, _)| *seq == call);
+        let (_, sent) = sent.ok_or(VisitOutcome::StaleMeasurement)?;
+        let content = |id: &u64, at: u64| {
+            let m = self.now.get(*id)?;
+            let form = m.forms.iter().rfind(|form| form.0 <= at)?;
+            Some((m.place, m.id, form.1))
+        };
+        let mut then: Vec<_> = sent.iter().map(|id| content(id, call)).collect();
+        then.sort_unstable();
+        let now = self.now.window.iter().map(|id| content(id, u64::MAX));
+        if now.take(then.len()).eq(then.iter().copied()) {
+            Ok((then.len(), input))
+        } else {
+            Err(VisitOutcome::StaleMeasurement)
+        }
+    }
+
+    /// What a visit says of every group: what left, and of the refusals what changed since the
+    /// strategy's previous visit.
+    fn account(&self, groups: &[Group], fates: &[Fate], visit: &mut Visited) {
+        let now = self.now.as_ref();
+        let mut left: BTreeMap<LeftReason, BTreeSet<u64>> = BTreeMap::new();
+        let mut refused: BTreeMap<GroupReason, BTreeSet<u64>> = BTreeMap::new();
+        let mut released = BTreeSet::new();
+        for (group, fate) in groups.iter().zip(fates) {
+            for id in &group.ids {
+                let spans = now.refusals.get(id).into_iter().flatten();
+                let standing = spans
+                    .filter(|s| s.standing && s.strategy == visit.strategy)
+                    .map(|s| s.reason)
+                    .next_back();
+                match fate {
+                    Fate::Refuses(reason) if standing == Some(*reason) => continue,
+                    Fate::Refuses(reason) => {
+                        refused.entry(*reason).or_default().insert(*id);
+                        continue;
+                    }
+                    Fate::Leaves(reason) => {
+                        left.entry(*reason).or_default().insert(*id);
+                    }
+                    Fate::NotNeeded => {}
+                }
+                if standing.is_some() {
+                    released.insert(*id);
+                }
+            }
+        }
+        let gone = left.values().flatten().filter_map(|id| now.get(*id));
+        visit.first_changed = gone.map(|m| Seq(m.place)).min();
+        let ranges = |ids: &BTreeSet<u64>| now.ranges(ids);
+        visit.change.left = left
+            .iter()
+            .map(|(reason, ids)| Left {
+                reason: *reason,
+                messages: ranges(ids),
+            })
+            .collect();
+        visit.refused = refused
+            .iter()
+            .map(|(reason, ids)| Refused {
+                reason: *reason,
+                messages: ranges(ids),
+            })
+            .collect();
+        visit.released = ranges(&released);
+    }
+}
+
+/// The visit of a user's strategy: what it wanted is as it says, all else follows.
+fn completed(wanted: &Visited, mut visit: Visited) -> Visited {
+    visit.limit = wanted.limit;
+    visit.target = wanted.target;
+    visit.refused.clone_from(&wanted.refused);
+    visit.released.clone_from(&wanted.released);
+    visit.change.left.clone_from(&wanted.change.left);
+    if asked(wanted) {
+        end(&mut visit, wanted.after.amount);
+    } else {
+        visit.outcome = wanted.outcome;
+    }
+    let gone = wanted.change.left.iter().flat_map(|l| &l.messages.0);
+    visit.first_changed = gone.map(|(first, _)| *first).min();
+    visit
+}
+
+/// How a visit ended: the target was met, or by how much it was missed.
+fn end(visit: &mut Visited, after: u64) {
+    let shortfall = after.saturating_sub(visit.target);
+    visit.after.amount = after;
+    (visit.outcome, visit.shortfall) = match shortfall {
+        0 => (VisitOutcome::Done, None),
+        _ => (VisitOutcome::Short, Some(shortfall)),
+    };
+}
+
+/// Whether a visit that ended so asked any group.
+fn asked(visit: &Visited) -> bool {
+    use VisitOutcome::{StaleMeasurement, Unmeasurable};
+    !matches!(visit.outcome, Unmeasurable | StaleMeasurement)
+}
+
+fn size(group: &Group, unit: Unit) -> u64 {
+    match unit {
+        _ if group.envelope => 0,
+        Unit::Message => u64::try_from(group.ids.len()).unwrap_or(u64::MAX),
+        _ => 1,
+    }
+}
+
+/// Tokens of the settings in force by a method; by the estimate a quarter of their bytes.
+fn overhead(settings: Option<&Settings>, method: &str) -> u64 {
+    let Some(settings) = settings else { return 0 };
+    match settings.overhead.as_ref().filter(|c| c.method == method) {
+        Some(counted) => counted.amount,
+        None if method == ESTIMATE => settings.content.bytes.saturating_sub(1).div_ceil(4),
+        None => 0,
+    }
+}
