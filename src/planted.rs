@@ -4,7 +4,7 @@
 //! there is none, and the question is answered when the code is compiled. Each bug is a mistake
 //! that a log like this one has been seen to make somewhere.
 
-/// Makes the list of bugs: variant, name, the law it breaks, what goes wrong.
+/// Makes the list of bugs: variant, name, what has to see it, what goes wrong.
 macro_rules! bugs {
     ($($variant:ident = $name:literal, $law:literal, $sentence:literal;)+) => {
         /// A bug that can be planted.
@@ -21,7 +21,8 @@ macro_rules! bugs {
                 match self { $(Self::$variant => $name,)+ }
             }
 
-            /// The name of the law that it breaks.
+            /// The name of the check that has to see it: the law that it breaks, one beside the laws
+            /// (`model`, `simulated-faults`, `import`), or `canary`: every check.
             #[must_use]
             pub const fn law(self) -> &'static str {
                 match self { $(Self::$variant => $law,)+ }
@@ -37,9 +38,54 @@ macro_rules! bugs {
 }
 
 bugs! {
+    GroupIsAPair = "group-is-a-pair", "closure", "Of a group that leaves, the messages after the second stay.";
+    RestoreForgetsTheGroup = "restore-forgets-the-group", "closure", "Restoring brings back the message alone.";
+    LateResultsStayTogether = "late-results-stay-together", "closure", "One message holds late results of groups that left apart.";
+    OldestCallIsAnswered = "oldest-call-is-answered", "occurrence", "A result answers the oldest open call of its id.";
+    IdIsAnsweredOnce = "id-is-answered-once", "occurrence", "An id that was answered once is taken to be answered for ever.";
+    SameStrategiesAreFiledAgain = "same-strategies-are-filed-again", "no-op", "Setting the strategies that are set writes an entry.";
+    SteeringMayLeave = "steering-may-leave", "envelope-and-request", "Of the current request only the first message is held.";
+    RepeatedIdsAreSent = "repeated-ids-are-sent", "legality", "Calls with the same id are sent as they are.";
+    SupersededIsGone = "superseded-is-gone", "conservation", "What a real result stands for now is told to be gone.";
+    OneReasonIsRecorded = "one-reason-is-recorded", "accounting", "A visit records the refusals of one reason only.";
+    NeverStandsDown = "never-stands-down", "progress", "A visit that frees nothing is filed again at every call.";
+    ClockOrders = "clock-orders", "order", "The oldest is what has the earliest wall time.";
+    DigestOmitsForm = "digest-omits-form", "replay", "A window's digest does not say which content a message has.";
+    LivesHoldTheirEnd = "lives-hold-their-end", "replay", "In the table of lives a message is there still after the entry by which it left.";
+    CallIsSentTheWindowBefore = "call-is-sent-the-window-before", "replay", "A call hands out the window from before its visits.";
+    LogsShareTheirPayloads = "logs-share-their-payloads", "isolation", "Payloads are found by their entry's number alone.";
+    UndoForgetsWhatEntered = "undo-forgets-what-entered", "undo", "Undoing leaves in the window what the entry had brought in.";
+    LastVisitIsNotRead = "last-visit-is-not-read", "crash", "Opening a log that ends with a visit passes it over.";
     HashOmitsKind = "hash-omits-kind", "tamper", "An entry's hash does not cover its kind.";
     HashOmitsParent = "hash-omits-parent", "tamper", "An entry's hash does not cover the hash before it.";
+    EveryRefusalIsListedAgain = "every-refusal-is-listed-again", "linear-size", "A visit lists all refusals, not those that changed.";
+    TwoWritersWin = "two-writers-win", "concurrency", "The store does not compare heads.";
+    LastChangeIsNamedFirst = "last-change-is-named-first", "stable-prefix", "A visit names the last changed position as the first.";
+    WhyNamesTheNewestVisit = "why-names-the-newest-visit", "explain", "A refusal that ended is told to stand until the newest visit.";
+    AwayMessagesKeepTheirForm = "away-messages-keep-their-form", "explain", "The fold ignores a replacement of a message that is not in the window.";
+    LivesAreCountedFromLogging = "lives-are-counted-from-logging", "lifetimes", "The life of a restored message begins when it was first logged.";
+    ClockNeverGoesBack = "clock-never-goes-back", "lifetimes", "A clock that went back gives a length all the same.";
+    ClockIsTheSystems = "clock-is-the-systems", "determinism", "Entries without a time get the system's, whatever clock was injected.";
+    InterimIsNoAnswer = "interim-is-no-answer", "model", "A call that has an interim result is closed as if it had none.";
+    SyncIsNotAwaited = "sync-is-not-awaited", "simulated-faults", "What is acknowledged as synced was only buffered.";
+    RepeatedIdsAreCounted = "repeated-ids-are-counted", "import", "Each line of an answer with the same id is counted as a call.";
+    StoreTakesNothing = "store-takes-nothing", "canary", "The store takes nothing at all: whatever looks has to see it.";
 }
+
+/// Bugs whose feature does not exist yet: what goes wrong, and the feature.
+pub const PENDING: &[(&str, &str)] = &[
+    (
+        "a second consolidation drops what the first kept",
+        "consolidation",
+    ),
+    ("a failed summary evicts all the same", "consolidation"),
+    (
+        "a snapshot is used past its fork point",
+        "snapshots and forks",
+    ),
+    ("redaction removes the hash as well", "redaction"),
+    ("why names the wrong entry after a fork", "forks"),
+];
 
 #[cfg(planted)]
 mod chosen {

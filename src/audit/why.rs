@@ -7,6 +7,7 @@ use crate::engine::{Conversation, Error};
 use crate::log::{
     GroupReason, Iteration, LeftReason, MessageId, Micros, RequestReason, Seq, Trigger,
 };
+use crate::planted::{Bug, planted};
 use crate::window::{Conservation, Fact, Life, LifeEnd, MessageState, Projection, RefusalSpan};
 
 /// A place in a log.
@@ -298,6 +299,11 @@ impl<'a> Question<'a> {
     fn stay(&self, life: &'a Life) -> Stay {
         let end = self.end_of(life);
         let until = end.map_or(self.n, |l| l.by.seq);
+        let from = if planted(Bug::LivesAreCountedFromLogging) {
+            self.message.logged
+        } else {
+            life.entered
+        };
         let (wall_ms, clock) = match end {
             None => (None, "unknown"),
             Some(end) => wall(life.entered.at, end.by.at),
@@ -306,7 +312,7 @@ impl<'a> Question<'a> {
             entered: life.entered.into(),
             left: end.map(|end| self.stay_end(end)),
             calls: self.calls(life),
-            entries: until.0.saturating_sub(life.entered.seq.0),
+            entries: until.0.saturating_sub(from.seq.0),
             wall_ms,
             clock,
         }
@@ -362,10 +368,9 @@ impl<'a> Question<'a> {
     fn refusals(&self, span: &RefusalSpan) -> Option<Refusals> {
         let visit = |ordinal: usize| self.projection.visit_of(span.strategy, ordinal);
         let first = visit(span.first).filter(|v| self.happened(v.fact))?;
+        let ended = span.last.filter(|_| !planted(Bug::WhyNamesTheNewestVisit));
         let happened = self.projection.visits_until(span.strategy, self.n);
-        let last = happened
-            .checked_sub(1)?
-            .min(span.last.unwrap_or(usize::MAX));
+        let last = happened.checked_sub(1)?.min(ended.unwrap_or(usize::MAX));
         let count = last.saturating_sub(span.first).saturating_add(1);
         Some(Refusals {
             reason: span.reason,
@@ -411,6 +416,9 @@ fn kind_of(end: &LifeEnd) -> &'static str {
 
 fn wall(from: Option<Micros>, to: Option<Micros>) -> (Option<u64>, &'static str) {
     match (from, to) {
+        (Some(from), Some(to)) if planted(Bug::ClockNeverGoesBack) => {
+            (Some(from.0.abs_diff(to.0) / 1_000), "ok")
+        }
         (Some(from), Some(to)) => match u64::try_from(to.0.saturating_sub(from.0)) {
             Ok(micros) => (Some(micros / 1_000), "ok"),
             Err(_) => (None, "went-back"),

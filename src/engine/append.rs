@@ -5,12 +5,14 @@ use crate::log::{
     OpenCalls, Part, PartBody, PartSkeleton, Provenance, RequestReason, Returned, Seq, Settings,
     Usage, payload,
 };
+use crate::planted::{Bug, planted};
 use crate::strategy::Strategy;
 use crate::window::{BindError, Binding, Projection};
 use std::sync::Arc;
 
 use super::content::Content;
 use super::conversation::{Ack, Conversation, State, Work};
+use super::environment::Environment;
 use super::error::{Error, Refusal};
 use super::stage::{Meta, Stage};
 
@@ -72,7 +74,7 @@ impl Conversation {
 
     pub(super) fn meta(&self, options: &Options, entries: Option<u32>) -> Meta {
         Meta {
-            at: options.at.or_else(|| self.store().environment().now()),
+            at: options.at.or_else(|| self.now()),
             by: self.store().by().clone(),
             provenance: options.provenance.unwrap_or(Provenance::Recorded),
             key: options.key.clone().map(|text| Key {
@@ -80,6 +82,13 @@ impl Conversation {
                 entries: entries.unwrap_or(1),
             }),
         }
+    }
+
+    fn now(&self) -> Option<Micros> {
+        if planted(Bug::ClockIsTheSystems) {
+            return super::environment::System.now();
+        }
+        self.store().environment().now()
     }
 
     /// The engine's milder head rule.
@@ -216,7 +225,8 @@ impl Conversation {
             let mut state = self.lock()?;
             let specs: Vec<String> = chain.iter().map(|s| s.spec()).collect();
             let set = state.projection.chain().to_vec();
-            if set.is_empty() && !specs.is_empty() {
+            let again = planted(Bug::SameStrategiesAreFiledAgain) && set == specs;
+            if (set.is_empty() || again) && !specs.is_empty() {
                 let configured = Configured {
                     strategies: Some(specs),
                     ..Configured::default()
@@ -500,7 +510,7 @@ fn split_by_presence(
             places.push(*home);
         }
     }
-    if places.len() < 2 {
+    if places.len() < 2 || planted(Bug::LateResultsStayTogether) {
         return vec![(message, binding)];
     }
     let pick = |place: Option<MessageId>| {

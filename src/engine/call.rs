@@ -5,6 +5,7 @@ use crate::log::{
     Author, Block, BlockBody, Body, By, Called, Door, Hash, Iteration, Json, Message, MessageId,
     OpenCalls, Part, PartBody, Provenance, RenderedBody, RequestReason, Role, Seq, Shape, Trigger,
 };
+use crate::planted::{Bug, planted};
 use crate::strategy::{Outlook, visit};
 use crate::window::{CallInfo, MessageState, Window};
 
@@ -115,6 +116,7 @@ impl Conversation {
             provenance: options.provenance.unwrap_or(Provenance::Recorded),
         };
         let meta = self.meta(options, None);
+        let before = planted(Bug::CallIsSentTheWindowBefore).then(|| state.projection.window());
         let mut filed = self.file(&mut state, |stage, work| {
             if let Some((format, json)) = changed {
                 let meta = Meta {
@@ -125,7 +127,7 @@ impl Conversation {
             }
             file_call(stage, work, &draft, &meta)
         })?;
-        filed.window = state.projection.window();
+        filed.window = before.unwrap_or_else(|| state.projection.window());
         Ok(filed)
     }
 
@@ -341,7 +343,8 @@ fn unanswered(stage: &Stage<'_>) -> Vec<((Seq, u32), CallInfo)> {
         message.is_some_and(MessageState::visible)
     };
     let open = stage.state.open_calls();
-    open.filter(|((seq, _), c)| !c.native && !c.interim && visible(*seq))
+    let answered = |c: &CallInfo| c.interim && !planted(Bug::InterimIsNoAnswer);
+    open.filter(|((seq, _), c)| !c.native && !answered(c) && visible(*seq))
         .map(|(key, c)| (key, c.clone()))
         .collect()
 }

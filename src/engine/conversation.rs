@@ -9,6 +9,7 @@ use crate::log::{
     Body, By, ConversationId, Door, Entry, Hash, Head, Identity, Iteration, MessageId, Opened,
     Provenance, RequestReason, Seq, entry, entry::Sealed, payload, payload::Secret,
 };
+use crate::planted::{Bug, planted};
 use crate::store::{Backend, Level, Listed, Name, StoreError};
 use crate::strategy::{self, Strategy};
 use crate::window::{Fold, Projection, Window};
@@ -358,7 +359,10 @@ impl State {
             if let Body::Opened(opened) = &sealed.entry.body {
                 secret = Some(opened.secret);
             }
-            fold.apply(&sealed.entry);
+            let cut_off = sealed.head() == head && matches!(sealed.entry.body, Body::Visited(_));
+            if !(planted(Bug::LastVisitIsNotRead) && cut_off) {
+                fold.apply(&sealed.entry);
+            }
             newest = Some(sealed.head());
             ControlFlow::Continue(())
         })?;
@@ -482,13 +486,16 @@ impl Conversation {
         let done = work(&mut stage, &work_on);
         let staged = stage.size().0 > 0;
         let batch = stage.batch(None);
+        let level = if planted(Bug::SyncIsNotAwaited) {
+            Level::Buffered
+        } else {
+            self.store.level
+        };
         let stored = match (&done, batch) {
             (Err(_), _) | (Ok(_), None) => Ok(None),
-            (Ok(_), Some((batch, head))) => self
-                .store
-                .backend
-                .append(batch, self.store.level)
-                .map(|()| Some(head)),
+            (Ok(_), Some((batch, head))) => {
+                self.store.backend.append(batch, level).map(|()| Some(head))
+            }
         };
         match (done, stored) {
             (Ok(value), Ok(head)) => {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::log::{
     Body, Change, EditAction, Edited, Left, LeftReason, MessageId, RequestReason, Seq,
 };
+use crate::planted::{Bug, planted};
 use crate::window::{Conservation, MessageState, Projection};
 
 use super::append::Options;
@@ -79,7 +80,10 @@ fn restoring(state: &Projection, id: MessageId) -> Result<Change, Error> {
     if superseded(message) {
         return Err(outlived(state, message));
     }
-    let entered = returning(state, &BTreeSet::from([id]), &BTreeSet::new())?;
+    let mut entered = returning(state, &BTreeSet::from([id]), &BTreeSet::new())?;
+    if planted(Bug::RestoreForgetsTheGroup) {
+        entered.retain(|member| *member == id);
+    }
     Ok(Change {
         entered: state.ranges(&entered),
         ..Change::default()
@@ -215,7 +219,9 @@ fn undoing(state: &Projection, entry: Seq, change: &Change) -> Result<Change, Er
             Some(_) => {}
         }
     }
-    left.extend(entered_by(state, entry, change)?);
+    if !planted(Bug::UndoForgetsWhatEntered) {
+        left.extend(entered_by(state, entry, change)?);
+    }
     let took = |m: &&MessageState| {
         let end = m.absent.as_ref();
         let by_it = end.is_some_and(|a| a.by.seq == entry || a.stand_in == Some(introduced));

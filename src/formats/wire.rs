@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{Item, Profile, Repair, anthropic, openai_chat};
 use crate::log::{BlockBody, Fields, Json, Message, Part, PartBody, Role, Seq, Shape};
+use crate::planted::{Bug, planted};
 
 /// A part by its message and position.
 pub(crate) type Key = (Seq, u32);
@@ -341,7 +342,7 @@ pub(crate) fn unique_ids<'w, 'a: 'w>(
         {
             let before = given(slot);
             let id = match &before {
-                Some(id) if !taken.contains(id) => id.clone(),
+                Some(id) if !taken.contains(id) || planted(Bug::RepeatedIdsAreSent) => id.clone(),
                 _ => fresh_id(before.as_deref(), slot.key, |id| {
                     taken.contains(id) || all.contains(id)
                 }),

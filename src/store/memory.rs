@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::limits::{self, BLOB_BYTES_MAX, DERIVED_BYTES_MAX, NAME_BYTES_MAX};
 use super::{Backend, Batch, Level, Listed, Name, Payload, StoreError};
 use crate::log::{ConversationId, Hash, Head, Seq};
+use crate::planted::{Bug, planted};
 
 #[cfg(feature = "testkit")]
 pub(crate) use self::raw::{Place, Stored};
@@ -99,7 +100,15 @@ impl State {
 
     fn payload(&mut self, place: (ConversationId, Seq, u32)) -> Option<&mut Option<Payload>> {
         let (conversation, seq, index) = place;
-        let entry = self.logs.get_mut(&conversation)?.entries.get_mut(&seq)?;
+        let log = if planted(Bug::LogsShareTheirPayloads) {
+            let logs = self.logs.iter_mut();
+            logs.filter(|(_, log)| log.entries.contains_key(&seq))
+                .min_by_key(|(id, _)| **id)
+                .map(|(_, log)| log)
+        } else {
+            self.logs.get_mut(&conversation)
+        };
+        let entry = log?.entries.get_mut(&seq)?;
         entry.payloads.get_mut(usize::try_from(index).ok()?)
     }
 }
@@ -115,7 +124,11 @@ impl Backend for MemoryStore {
         } = batch;
         let mut state = self.state();
         let head = state.head(conversation)?;
-        if head != expected {
+        if planted(Bug::StoreTakesNothing) {
+            let reason = "nothing is taken".to_owned();
+            return Err(StoreError::Malformed { reason });
+        }
+        if head != expected && !planted(Bug::TwoWritersWin) {
             return Err(StoreError::Stale { head });
         }
         if let Some(name) = birth {

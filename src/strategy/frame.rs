@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::log::{LeftReason, MessageId, Unit};
+use crate::planted::{Bug, planted};
 use crate::window::{Cut, GroupView, Measure, NoReading, Projection, Tokens};
 
 use super::KeepUnit;
@@ -55,7 +56,12 @@ impl<'a> Frame<'a> {
     /// All groups, oldest first.
     #[must_use]
     pub fn oldest_first(&self) -> Vec<usize> {
-        (0..self.groups.len()).collect()
+        let mut order: Vec<usize> = (0..self.groups.len()).collect();
+        if planted(Bug::ClockOrders) {
+            let first = |g: &usize| self.groups.get(*g)?.messages.first().copied();
+            order.sort_by_key(|g| first(g).and_then(|id| self.state.message(id)?.logged.at));
+        }
+        order
     }
 
     /// A cut by counting: the oldest groups first, down to `target` units outside the envelope,

@@ -6,6 +6,7 @@ use crate::log::{
     Change, GroupReason, Left, LeftReason, MessageId, Ranges, Reading, Refused, Seq, Trigger, Unit,
     VisitOutcome, Visited,
 };
+use crate::planted::{Bug, planted};
 use crate::window::{Cut, Decision, Fate, Projection, decide};
 
 use super::{Frame, Plan, Strategy};
@@ -87,7 +88,8 @@ impl Look<'_> {
     fn due(&self, frame: &Frame<'_>, before: Reading, limit: u64, cut: &Cut) -> Outlook {
         let decision = decide(self.state, frame.groups(), cut);
         let fruitless = |v: &crate::window::VisitInfo| !v.freed && asked(v.outcome);
-        if !decision.frees() && self.previous().is_some_and(fruitless) {
+        let stands_down = !planted(Bug::NeverStandsDown);
+        if stands_down && !decision.frees() && self.previous().is_some_and(fruitless) {
             return Outlook::StandsDown;
         }
         let (refused, released) = self.changed_refusals(frame, &decision);
@@ -145,12 +147,17 @@ impl Look<'_> {
 
     fn left(&self, frame: &Frame<'_>, decision: &Decision) -> Vec<Left> {
         let mut by_reason: BTreeMap<LeftReason, BTreeSet<MessageId>> = BTreeMap::new();
+        let whole = if planted(Bug::GroupIsAPair) {
+            2
+        } else {
+            usize::MAX
+        };
         for (group, fate) in frame.groups().iter().zip(&decision.fates) {
             if let Fate::Leaves(reason) = fate {
                 by_reason
                     .entry(*reason)
                     .or_default()
-                    .extend(group.messages.iter().copied());
+                    .extend(group.messages.iter().copied().take(whole));
             }
         }
         let ranges = |ids: &BTreeSet<MessageId>| self.state.ranges(ids);
@@ -170,12 +177,13 @@ impl Look<'_> {
             let message = self.state.message(id)?;
             self.state.standing_refusal(strategy?, message)
         };
+        let repeats = planted(Bug::EveryRefusalIsListedAgain);
         let mut refused: BTreeMap<GroupReason, BTreeSet<MessageId>> = BTreeMap::new();
         let mut released = BTreeSet::new();
         for (group, fate) in frame.groups().iter().zip(&decision.fates) {
             for &id in &group.messages {
                 match (fate, standing(id)) {
-                    (Fate::Refuses(reason), before) if before != Some(*reason) => {
+                    (Fate::Refuses(reason), before) if before != Some(*reason) || repeats => {
                         refused.entry(*reason).or_default().insert(id);
                     }
                     (Fate::NotNeeded | Fate::Leaves(_), Some(_)) => {
@@ -185,8 +193,14 @@ impl Look<'_> {
                 }
             }
         }
+        let recorded = if planted(Bug::OneReasonIsRecorded) {
+            1
+        } else {
+            usize::MAX
+        };
         let refused = refused
             .iter()
+            .take(recorded)
             .map(|(reason, ids)| Refused {
                 reason: *reason,
                 messages: self.state.ranges(ids),
@@ -202,9 +216,12 @@ impl Look<'_> {
             .zip(&decision.fates)
             .filter(|(_, fate)| matches!(fate, Fate::Leaves(_)));
         let first = leaving.filter_map(|(g, _)| g.messages.first().copied());
-        first
+        let places = first
             .filter_map(|id| self.state.message(id))
-            .map(|m| m.place)
-            .min()
+            .map(|m| m.place);
+        if planted(Bug::LastChangeIsNamedFirst) {
+            return places.max();
+        }
+        places.min()
     }
 }

@@ -11,7 +11,6 @@ use super::case::Case;
 use super::check::runner;
 use super::figures::Figure;
 use super::generate::{script, source};
-use super::law::Law;
 use super::laws::{self, CHECKS};
 use super::model::check_case;
 use super::reached::Reached;
@@ -137,16 +136,6 @@ pub fn try_scripts(work: Work<'_>, transitions: u64, look: Look<'_>) -> Result<T
     }))
 }
 
-/// The laws that bind what an importer read as well.
-const OF_SOURCES: [Law; 6] = [
-    Law::Closure,
-    Law::Conservation,
-    Law::Replay,
-    Law::Explain,
-    Law::Lifetimes,
-    Law::Determinism,
-];
-
 /// Checks every law that binds a case, and compares the engine with the model.
 ///
 /// # Errors
@@ -154,7 +143,7 @@ const OF_SOURCES: [Law; 6] = [
 pub fn every_law(case: &Case<'_>, imported: bool) -> Result<(), Failure> {
     for check in CHECKS
         .iter()
-        .filter(|check| !imported || OF_SOURCES.contains(&check.law))
+        .filter(|check| !imported || check.law.binds_sources())
     {
         check.run(case)?;
     }

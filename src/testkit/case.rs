@@ -65,13 +65,7 @@ impl<'a> Case<'a> {
         if let Some(run) = self.run.get() {
             return Ok(run);
         }
-        let world = self.fresh()?;
-        let entries = world.entries()?;
-        let run = Run {
-            moments: moments(&entries),
-            entries,
-            world,
-        };
+        let run = Run::of(self.fresh()?)?;
         Ok(self.run.get_or_init(|| run))
     }
 
@@ -107,6 +101,16 @@ pub(super) struct Step<'a> {
 }
 
 impl Run {
+    /// What came of what was done in a world.
+    pub(super) fn of(world: World) -> Result<Self, Failure> {
+        let entries = world.entries()?;
+        Ok(Self {
+            moments: moments(&entries),
+            entries,
+            world,
+        })
+    }
+
     /// Every entry but the first, with what stood before and after it.
     pub(super) fn steps(&self) -> impl Iterator<Item = Step<'_>> {
         let later = self.entries.iter().zip(&self.moments).skip(1);

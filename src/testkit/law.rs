@@ -75,6 +75,20 @@ impl Law {
             .filter_map(|law| Some((*law, law.pending()?)))
     }
 
+    /// Whether it also binds what an importer read from a source, which knows no such laws.
+    #[must_use]
+    pub const fn binds_sources(self) -> bool {
+        matches!(
+            self,
+            Self::Closure
+                | Self::Conservation
+                | Self::Replay
+                | Self::Explain
+                | Self::Lifetimes
+                | Self::Determinism
+        )
+    }
+
     pub(super) fn broken(self, detail: impl ToString) -> Broken {
         Broken {
             law: self,

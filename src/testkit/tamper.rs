@@ -45,6 +45,8 @@ pub enum Alteration {
     Splice(u64),
     /// The log ends before this entry; the head record is as it was.
     Truncate(u64),
+    /// An entry was replaced and the chain made to fit up to another one; the rest is as it was.
+    Reseal(u64, u64),
 }
 
 /// The fields of an entry's stored bytes: where each begins, and how many bytes it has. What is
@@ -77,7 +79,7 @@ impl Alteration {
     }
 
     /// How many kinds there are.
-    pub const KINDS: usize = 8;
+    pub const KINDS: usize = 9;
 
     /// An alteration of the kind of this number, its places drawn below the bounds asked for.
     /// `None`: a log of so few entries cannot be altered so.
@@ -85,6 +87,7 @@ impl Alteration {
     pub fn drawn(kind: usize, entries: usize, draw: &dyn Fn(&str, usize) -> usize) -> Option<Self> {
         let place = |what, bound| u64::try_from(draw(what, bound)).unwrap_or(0);
         let at = place("at", entries);
+        let last = u64::try_from(entries.checked_sub(1)?).unwrap_or(u64::MAX);
         let bit = draw("bit", 1 << 20);
         Some(match kind {
             0 => Self::Flip { at, bit },
@@ -98,7 +101,8 @@ impl Alteration {
             // A copy of the last entry lies beyond the head, where nobody reads.
             5 => Self::Double(place("at", entries.checked_sub(1).filter(|n| *n > 0)?)),
             6 => Self::Splice(at),
-            _ => Self::Truncate(at),
+            7 => Self::Truncate(at),
+            _ => Self::Reseal(at, at.saturating_add(place("through", 3)).min(last)),
         })
     }
 
@@ -107,6 +111,7 @@ impl Alteration {
     fn found_at(self) -> (u64, u64) {
         match self {
             Self::FlipWithChecksum { at, .. } | Self::Splice(at) => (at, at.saturating_add(1)),
+            Self::Reseal(at, through) => (at, through.saturating_add(1)),
             Self::Double(at) => (at.saturating_add(1), at.saturating_add(1)),
             Self::Flip { at, .. }
             | Self::FlipPayload { at, .. }
@@ -163,6 +168,16 @@ fn altered(stored: &Stored, alteration: Alteration) -> Result<Stored, Failure> {
         }
         Alteration::Splice(at) => drop(out.insert(at, spliced(of(at)?)?)),
         Alteration::Truncate(at) => out.retain(|n, _| *n < at),
+        Alteration::Reseal(at, through) => {
+            let mut before = entry::open(&spliced(of(at)?)?)?;
+            out.insert(at, before.bytes.clone());
+            for n in at.saturating_add(1)..=through {
+                let mut next = entry::open(of(n)?)?.entry;
+                next.prev = before.hash;
+                before = entry::seal(next)?;
+                out.insert(n, before.bytes.clone());
+            }
+        }
     }
     Ok(out)
 }

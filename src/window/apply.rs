@@ -11,6 +11,8 @@ use crate::log::{
     Visited,
 };
 
+use crate::planted::{Bug, planted};
+
 use super::state::{
     CallInfo, Fact, Form, Life, LifeEnd, MessageState, Projection, RefusalSpan, ReturnInfo, Sent,
     VisitInfo,
@@ -603,6 +605,9 @@ impl Projection {
         let Some(message) = self.messages.get_mut(index) else {
             return;
         };
+        if planted(Bug::AwayMessagesKeepTheirForm) && !message.visible() {
+            return;
+        }
         message.forms.push(form);
         self.refresh_item(index);
     }

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::log::{Message, PartBody, Seq};
 
+use crate::planted::{Bug, planted};
+
 use super::state::{Label, Projection};
 
 /// Per part of a message: the call (message, part) that a result part answers.
@@ -93,6 +95,10 @@ impl Projection {
         if let Some((_, call)) = own.iter().find(|(l, c)| l == label && !taken.contains(c)) {
             return Ok(*call);
         }
+        if planted(Bug::IdIsAnsweredOnce) && self.closed.contains_key(label) {
+            let closed = self.closed.get(label).and_then(|call| self.calls.get(call));
+            return Err(closed.and_then(|c| c.result).map(|(first, _)| first));
+        }
         if let Some(call) = newest_free(self.open.get(label), taken) {
             return Ok(call);
         }
@@ -109,6 +115,9 @@ impl Projection {
 fn newest_free(calls: Option<&BTreeSet<(Seq, u32)>>, taken: &[(Seq, u32)]) -> Option<(Seq, u32)> {
     let free = |call: &&(Seq, u32)| !taken.contains(call);
     let calls = calls?;
+    if planted(Bug::OldestCallIsAnswered) {
+        return calls.iter().find(free).copied();
+    }
     let (newest, _) = calls.iter().rev().find(free)?;
     calls.range((*newest, 0)..).find(free).copied()
 }

@@ -7,6 +7,8 @@ use crate::log::{
     OpenCalls, Provenance, Ranges, Seq, Settings, Skeleton, Trigger, VisitOutcome,
 };
 
+use crate::planted::{Bug, planted};
+
 use super::group::Groups;
 use super::stretch::Stretches;
 use super::view::Item;
@@ -48,7 +50,9 @@ impl Life {
     /// Whether the message was in the window after entry `n`.
     #[must_use]
     pub fn contains(&self, n: Seq) -> bool {
-        self.entered.seq <= n && self.left.as_ref().is_none_or(|l| n < l.by.seq)
+        let last = u64::from(planted(Bug::LivesHoldTheirEnd));
+        let before = Seq(n.0.saturating_sub(last));
+        self.entered.seq <= n && self.left.as_ref().is_none_or(|l| before < l.by.seq)
     }
 
     /// How many calls saw it, of those whose number is at most `last`.
@@ -621,6 +625,12 @@ impl Projection {
     /// What became of a message by the newest entry: exactly one of the three.
     #[must_use]
     pub fn conservation(&self, id: MessageId) -> Option<Conservation> {
+        let superseded = |end: &LifeEnd| end.reason == LeftReason::Superseded;
+        if planted(Bug::SupersededIsGone)
+            && self.message(id)?.absent.as_ref().is_some_and(superseded)
+        {
+            return Some(Conservation::Gone);
+        }
         self.conservation_at(id, self.head?.seq)
     }
 
@@ -671,6 +681,9 @@ impl Projection {
     /// Whether a message belongs to the current request.
     #[must_use]
     pub fn in_request(&self, message: &MessageState) -> bool {
+        if planted(Bug::SteeringMayLeave) {
+            return self.run() == Some(message.id.seq());
+        }
         message.author() == Author::Person && self.run().is_some_and(|r| message.id.seq() >= r)
     }
 }

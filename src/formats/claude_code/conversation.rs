@@ -6,6 +6,7 @@ use super::branch::{NodeId, Place, Tree};
 use super::line::{Line, Reply};
 use crate::formats::{Link, Step, Transcript, Usage};
 use crate::log::{Author, Fields, Json, Message, Micros, PartBody};
+use crate::planted::{Bug, planted};
 
 /// What the source shows the model in place of a cleared result.
 const CLEARED: &str = "[Old tool result content cleared]";
@@ -228,7 +229,7 @@ impl Conversation {
         if messages.first().is_none_or(|m| m.author != Author::Model) {
             return;
         }
-        if ties.head.is_none() {
+        if ties.head.is_none() || planted(Bug::RepeatedIdsAreCounted) {
             self.open = Some(OpenCall {
                 id: id.clone(),
                 usage: *usage,

@@ -2,7 +2,7 @@
 
 use super::{Found, demand};
 use crate::audit::{Stay, Why, why};
-use crate::log::{Body, Iteration, LeftReason, MessageId, RequestReason, Seq};
+use crate::log::{Body, Change, Iteration, LeftReason, MessageId, RequestReason, Seq, StandInKind};
 use crate::testkit::case::{Case, Run};
 use crate::testkit::model::Moment;
 
@@ -12,7 +12,24 @@ fn counted(n: usize) -> u64 {
 
 /// Every message, asked about at every entry, is told as the naive fold saw it.
 pub(super) fn explain(case: &Case<'_>) -> Found {
-    let run = case.run()?;
+    told_throughout(case.run()?)?;
+    // Contents also go back while their message is away.
+    let world = case.fresh()?;
+    let mut undone = false;
+    for entry in world.entries()? {
+        let change = entry.body.change();
+        let forms = |c: &Change| c.stand_ins.iter().any(|s| s.kind == StandInKind::Form);
+        if change.is_some_and(forms) {
+            undone |= world.chat.undo(entry.seq).is_ok();
+        }
+    }
+    if undone {
+        told_throughout(&Run::of(world)?)?;
+    }
+    Ok(())
+}
+
+fn told_throughout(run: &Run) -> Found {
     for (entry, moment) in run.entries.iter().zip(&run.moments) {
         for m in &run.end()?.messages {
             let answer = why(&run.world.chat, MessageId(Seq(m.id)), entry.seq)?;

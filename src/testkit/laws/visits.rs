@@ -10,7 +10,7 @@ use crate::log::{
 use crate::strategy::visit;
 use crate::testkit::case::{Case, Step};
 use crate::testkit::model::Moment;
-use crate::testkit::script::{Ids, Op, Script};
+use crate::testkit::script::{Ids, Op, Script, Words};
 use crate::testkit::world::Failure;
 use crate::window::Projection;
 
@@ -73,11 +73,8 @@ fn named_alike(case: &Case<'_>) -> Found {
         })?;
         let mut seen = Vec::new();
         for entry in world.entries()? {
-            let visited = match entry.body {
-                Body::Visited(visited) => Some(visited),
-                _ => None,
-            };
-            seen.push((items(&world.chat.window_after(entry.seq)?), visited));
+            let window = items(&world.chat.window_after(entry.seq)?);
+            seen.push((window, answers(&entry), visited(entry)));
         }
         Ok(seen)
     };
@@ -91,8 +88,24 @@ fn named_alike(case: &Case<'_>) -> Found {
     Ok(())
 }
 
+fn visited(entry: Entry) -> Option<Visited> {
+    match entry.body {
+        Body::Visited(visited) => Some(visited),
+        _ => None,
+    }
+}
+
+/// The messages whose calls an entry answers.
+fn answers(entry: &Entry) -> BTreeSet<Seq> {
+    let Body::Appended(appended) = &entry.body else {
+        return BTreeSet::new();
+    };
+    let parts = appended.skeleton.parts.iter();
+    parts.filter_map(|p| Some(p.answers?.0)).collect()
+}
+
 /// The operations in which an id adds nothing to the place: every batch of calls is followed by some
-/// of its results and a call that closes the rest.
+/// of its results and a call that closes the rest; a call made while it is open is answered first.
 fn in_batches(ops: &[Op]) -> Vec<Op> {
     let closing = Op::Call {
         usage: None,
@@ -108,13 +121,19 @@ fn in_batches(ops: &[Op]) -> Vec<Op> {
             Op::Say(..) | Op::Reason { .. } | Op::Call { .. } => out.push(op.clone()),
             Op::Calls { count, .. } => {
                 out.push(op.clone());
+                let results = |back, out: &Words| Op::Results {
+                    back,
+                    interim: false,
+                    words: None,
+                    out: out.clone(),
+                };
                 if let Some((answered, words)) = answers.next() {
-                    out.push(Op::Results {
-                        back: (0..answered.min(*count)).collect(),
-                        interim: false,
+                    let within = Op::Calls {
+                        count: 1,
                         words: None,
-                        out: words.clone(),
-                    });
+                    };
+                    out.extend([within, results(vec![0], words)]);
+                    out.push(results((1..=answered.min(*count)).collect(), words));
                 }
                 out.push(closing.clone());
             }
@@ -174,7 +193,7 @@ pub(super) fn accounting(case: &Case<'_>) -> Found {
 }
 
 /// A visit that could not measure and so asked nobody.
-fn blind(visited: &Visited) -> bool {
+pub(super) fn blind(visited: &Visited) -> bool {
     matches!(
         visited.outcome,
         VisitOutcome::Unmeasurable | VisitOutcome::StaleMeasurement
@@ -213,7 +232,7 @@ fn named<'a>(moment: &Moment, ranges: impl Iterator<Item = &'a Ranges>) -> BTree
 }
 
 /// The refusals that stand for a strategy.
-fn refusals(moment: &Moment, strategy: &str) -> BTreeMap<u64, GroupReason> {
+pub(super) fn refusals(moment: &Moment, strategy: &str) -> BTreeMap<u64, GroupReason> {
     let mut found = BTreeMap::new();
     for (id, spans) in &moment.refusals {
         let own = spans
@@ -224,25 +243,38 @@ fn refusals(moment: &Moment, strategy: &str) -> BTreeMap<u64, GroupReason> {
     found
 }
 
-/// What refuses is told the first reason that holds; what the log itself holds does not leave.
-/// (Envelope and request have a law of their own.)
-fn right_reason(m: &Moment, id: u64, gone: bool, said: Option<GroupReason>) -> Result<(), String> {
-    let Some(reason) = protection(m, id) else {
-        return Ok(());
-    };
-    let other_law = matches!(
+/// Whether a reason is of envelope or request, which have a law of their own.
+pub(super) const fn of_envelope_or_request(reason: GroupReason) -> bool {
+    matches!(
         reason,
         GroupReason::CurrentRequest | GroupReason::SystemEnvelope
-    );
-    match said {
-        Some(said) if said != reason => Err(format!("m{id} refuses as {said}, not as {reason}")),
-        None if gone && !other_law => Err(format!("m{id} left in spite of {reason}")),
+    )
+}
+
+/// What refuses is told the first reason that holds; what the log itself holds does not leave.
+fn right_reason(m: &Moment, id: u64, gone: bool, said: Option<GroupReason>) -> Result<(), String> {
+    let held = protection(m, id);
+    if held.is_some_and(of_envelope_or_request) {
+        return Ok(());
+    }
+    let of_log = |r| {
+        of_envelope_or_request(r)
+            || matches!(r, GroupReason::UnresolvedToolCall | GroupReason::Pinned)
+    };
+    match (held, said) {
+        (Some(held), None) if gone => Err(format!("m{id} left in spite of {held}")),
+        (Some(held), Some(said)) if said != held => {
+            Err(format!("m{id} refuses as {said}, not as {held}"))
+        }
+        (None, Some(said)) if of_log(said) => {
+            Err(format!("m{id} refuses as {said}, which does not hold"))
+        }
         _ => Ok(()),
     }
 }
 
 /// The first reason why the log itself holds a message's group.
-fn protection(m: &Moment, id: u64) -> Option<GroupReason> {
+pub(super) fn protection(m: &Moment, id: u64) -> Option<GroupReason> {
     let group = m.group(id);
     let inside = || group.iter().filter(|id| m.window.contains(id));
     let restored = |id: &u64| {

@@ -1,10 +1,14 @@
 //! Laws on what a window holds.
 
+use std::collections::BTreeMap;
+
+use super::visits::{blind, of_envelope_or_request, protection, refusals};
 use super::{Found, demand};
 use crate::formats::lint::lint;
 use crate::formats::{Profile, render};
-use crate::log::{Body, LeftReason, MessageId, RequestReason, Seq};
+use crate::log::{Body, LeftReason, MessageId, RequestReason, Seq, Visited};
 use crate::testkit::case::{Case, Run, Step};
+use crate::testkit::model::{Moment, Out};
 use crate::testkit::script::Script;
 use crate::testkit::world::{Failure, World};
 use crate::window::{Conservation, Projection, Window};
@@ -24,22 +28,27 @@ pub(super) fn closure(case: &Case<'_>) -> Found {
     let run = case.run()?;
     for (entry, moment) in run.entries.iter().zip(&run.moments) {
         let window = ids(&run.world.chat.window_after(entry.seq)?);
-        for id in &window {
-            for member in moment.group(*id) {
-                let superseded =
-                    |out: &crate::testkit::model::Out| out.reason == LeftReason::Superseded;
-                let message = moment.get(member);
-                let replaced = message.and_then(|m| m.out.as_ref()).is_some_and(superseded);
-                let there = message.is_none() || replaced || window.contains(&member);
-                demand!(
-                    there,
-                    "after {}: m{member} is away, m{id} of its group is not",
-                    entry.seq
-                );
-            }
-        }
+        let torn = torn(moment, &window);
+        demand!(
+            torn.is_none(),
+            "after {}: of one group {:?} is in the window and away",
+            entry.seq,
+            torn.unwrap_or_default()
+        );
     }
     Ok(())
+}
+
+/// A message of a window, and one of its group that is away, if there are such.
+fn torn(moment: &Moment, window: &[u64]) -> Option<(u64, u64)> {
+    let superseded = |out: &Out| out.reason == LeftReason::Superseded;
+    let away = |member: &u64| {
+        let message = moment.get(*member);
+        let replaced = message.and_then(|m| m.out.as_ref()).is_some_and(superseded);
+        message.is_some() && !replaced && !window.contains(member)
+    };
+    let torn = |id: &u64| Some((*id, moment.group(*id).into_iter().find(away)?));
+    window.iter().find_map(torn)
 }
 
 /// No visit takes the envelope or the request, and every call is sent both.
@@ -52,7 +61,7 @@ pub(super) fn envelope_and_request(case: &Case<'_>) -> Found {
     } in run.steps()
     {
         match &entry.body {
-            Body::Visited(_) => {
+            Body::Visited(visited) => {
                 for id in before
                     .window
                     .iter()
@@ -60,6 +69,7 @@ pub(super) fn envelope_and_request(case: &Case<'_>) -> Found {
                 {
                     demand!(after.window.contains(id), "{} took m{id}", entry.seq);
                 }
+                told_by_name(before, after, visited).map_err(|e| format!("{}: {e}", entry.seq))?;
             }
             Body::Called(_) => {
                 for m in &after.messages {
@@ -71,6 +81,20 @@ pub(super) fn envelope_and_request(case: &Case<'_>) -> Found {
                 }
             }
             _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// What refuses and is of the envelope or the request is told so.
+fn told_by_name(before: &Moment, after: &Moment, visited: &Visited) -> Result<(), String> {
+    if blind(visited) {
+        return Ok(());
+    }
+    for (id, said) in refusals(after, &visited.strategy) {
+        let held = protection(before, id).filter(|held| of_envelope_or_request(*held));
+        if let Some(held) = held.filter(|held| *held != said) {
+            return Err(format!("m{id} refuses as {said}, not as {held}"));
         }
     }
     Ok(())
@@ -162,16 +186,24 @@ pub(super) fn order(case: &Case<'_>) -> Found {
 }
 
 /// What was shown as it happened is what the log gives back: folded from the start, looked up in
-/// the table of lives, and after opening the store anew. Recorded digests are those of these windows.
+/// the table of lives, and after opening the store anew. Recorded digests are those of these windows,
+/// and of the windows that calls handed out.
 pub(super) fn replay(case: &Case<'_>) -> Found {
-    let mut world = case.fresh()?;
+    let run = case.run()?;
+    let chat = &run.world.chat;
     let mut fold = Projection::default();
-    for entry in world.entries()? {
-        fold.apply(&entry);
-        let looked_up = world.chat.window_after(entry.seq)?;
+    let mut recorded = BTreeMap::new();
+    for (entry, moment) in run.entries.iter().zip(&run.moments) {
+        fold.apply(entry);
+        let looked_up = chat.window_after(entry.seq)?;
         demand!(
             looked_up == fold.window(),
             "after {}: the fold and the table of lives differ",
+            entry.seq
+        );
+        demand!(
+            looked_up.digest.0 == moment.digest,
+            "after {}: the digest is not that of what the log says",
             entry.seq
         );
         if let Body::Called(called) = &entry.body {
@@ -181,8 +213,19 @@ pub(super) fn replay(case: &Case<'_>) -> Found {
                 "the call {} was sent another window than its log gives",
                 entry.seq
             );
+            recorded.insert(entry.seq, called.window);
         }
     }
+    for (call, handed_out) in &run.world.sent {
+        demand!(
+            recorded.get(call) == Some(handed_out),
+            "the call {call} handed out another window than it recorded"
+        );
+    }
+    reopened(case.fresh()?)
+}
+
+fn reopened(mut world: World) -> Found {
     let shown = std::mem::take(&mut world.shown);
     world.reopen()?;
     for window in &shown {
@@ -209,6 +252,13 @@ pub(super) fn undo(case: &Case<'_>) -> Found {
     let Some(last) = entries.iter().rfind(|e| !quiet(&e.body)) else {
         return Ok(());
     };
+    // What comes back comes in whole groups: a window that held parts of some cannot.
+    let run = case.run()?;
+    let moments = run.entries.iter().zip(&run.moments);
+    let before = moments.rev().find(|(entry, _)| entry.seq < last.seq);
+    if before.is_some_and(|(_, m)| torn(m, &m.window).is_some()) {
+        return Ok(());
+    }
     if case.script.pick("undo", 2) == 0 {
         world.reopen()?;
     }
