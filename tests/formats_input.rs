@@ -290,6 +290,14 @@ fn the_format_shows_in_bare_values() {
             r#"[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"tool_use"}]}]"#,
             Some(Format::Anthropic),
         ),
+        (
+            r#"{"role":"assistant","content":[{"type":"some_later_tool_use"}]}"#,
+            Some(Format::Anthropic),
+        ),
+        (
+            r#"{"role":"assistant","content":[{"type":"mcp_tool_result"}]}"#,
+            Some(Format::Anthropic),
+        ),
         (r#"{"system":"s","messages":[]}"#, Some(Format::Anthropic)),
         (r#"{"x":1}"#, None),
         ("7", None),

@@ -1,4 +1,5 @@
-//! What every store must do: each test runs on the store in memory and on the one in a directory.
+//! What every store must do: each test runs on the store in memory, on the one that fails on purpose
+//! (where nothing is planned), and on the one in a directory.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -24,6 +25,8 @@ use store_support::*;
 /// Runs a test on each store, given also a way to close and open it again.
 fn each(test: impl Fn(&dyn Backend)) {
     test(&MemoryStore::new());
+    #[cfg(feature = "testkit")]
+    test(&ctxlog::testkit::fault::FaultStore::new(1).with_background(30));
     let dir = tempfile::tempdir().unwrap();
     test(&SledStore::open(dir.path()).unwrap());
 }
@@ -271,7 +274,7 @@ proptest! {
                 let shown = read(store, id(1), 0, 99).unwrap();
                 assert_eq!(shown, records.iter().map(|r| (r.seq.0, r.entry.clone())).collect::<Vec<_>>());
                 for (number, (seq, index, payload)) in places.iter().enumerate() {
-                    let expected = (round == 0 || Some(number) != gone).then(|| payload.clone());
+                    let expected = payload.clone().filter(|_| round == 0 || Some(number) != gone);
                     assert_eq!(store.payload(id(1), *seq, *index).unwrap(), expected);
                 }
                 assert_eq!(store.payload(id(1), Seq(0), 99).unwrap(), None);
@@ -308,6 +311,20 @@ proptest! {
             assert_eq!(store.find(&name(&["b"], "b")).unwrap(), None);
         });
     }
+}
+
+#[test]
+fn an_entry_may_come_without_a_payload_that_was_destroyed_before() {
+    each(|store| {
+        let mut record = record(0, &[10, 20, 9_000]);
+        record.payloads[1] = None;
+        let batch = birth(id(1), name(&["t"], "a"), vec![record.clone()]);
+        store.append(batch, Level::Synced).unwrap();
+        for (index, payload) in (0..).zip(&record.payloads) {
+            assert_eq!(&store.payload(id(1), Seq(0), index).unwrap(), payload);
+        }
+        assert!(store.check(None).unwrap().is_empty());
+    });
 }
 
 #[test]

@@ -9,15 +9,12 @@
 
 mod store_support;
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ctxlog::log::{ConversationId, Head, Seq};
+use ctxlog::log::{Head, Seq};
 use ctxlog::store::{Backend, Level, Record, SledStore, StoreError};
 use store_support::directory::*;
 use store_support::*;
@@ -420,136 +417,6 @@ fn readers_beside_rewriting_see_one_version_or_the_other() {
             .into_iter()
             .all(|(seq, bytes)| bytes == long(seq).entry)
     );
-}
-
-/// The part of these tests that runs in a process of its own; does nothing unless told to.
-#[test]
-fn child() {
-    let Ok(path) = std::env::var("CTXLOG_TEST_CHILD") else {
-        return;
-    };
-    let store = match SledStore::open(&path) {
-        Err(StoreError::Busy { .. }) => return println!("busy"),
-        opened => opened.unwrap(),
-    };
-    println!("open");
-    if std::env::var("CTXLOG_TEST_HOLD").is_ok() {
-        let _ = std::io::stdin().lines().next();
-        return;
-    }
-    std::thread::scope(|scope| {
-        for thread in 0..4 {
-            let store = &store;
-            scope.spawn(move || append_for_ever(store, id(thread)));
-        }
-    });
-}
-
-/// Appends, and prints every acknowledgement.
-fn append_for_ever(store: &SledStore, conversation: ConversationId) {
-    loop {
-        let head = store.head(conversation).unwrap();
-        let seq = head.map_or(0, |head| head.seq.0 + 1);
-        let records = vec![record(seq, &[100]), record(seq + 1, &[6_000])];
-        let batch = match head {
-            None => birth(
-                conversation,
-                name(&["t"], &conversation.to_string()),
-                records,
-            ),
-            Some(head) => next(conversation, head, records),
-        };
-        store.append(batch, Level::Flushed).unwrap();
-        let line = format!("acked {conversation} {}\n", seq + 1);
-        std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
-    }
-}
-
-fn start_child(path: &Path, hold: bool) -> Child {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "child", "--nocapture", "--test-threads=1"]);
-    command
-        .env("CTXLOG_TEST_CHILD", path)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped());
-    if hold {
-        command.env("CTXLOG_TEST_HOLD", "1");
-    }
-    command.spawn().unwrap()
-}
-
-#[test]
-fn another_process_makes_the_store_busy_until_it_is_killed() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut holder = start_child(dir.path(), true);
-    let mut lines = BufReader::new(holder.stdout.take().unwrap())
-        .lines()
-        .map(Result::unwrap);
-    assert!(lines.any(|line| line.ends_with("open")));
-    assert!(matches!(
-        SledStore::open(dir.path()),
-        Err(StoreError::Busy { .. })
-    ));
-    holder.kill().unwrap();
-    holder.wait().unwrap();
-    let store = SledStore::open(dir.path()).unwrap();
-    let second = start_child(dir.path(), true).wait_with_output().unwrap();
-    assert!(String::from_utf8_lossy(&second.stdout).contains("busy"));
-    drop(store);
-}
-
-/// Kills at ever other instants, from the first moments of opening on, in one directory that
-/// grows. `CTXLOG_KILLS` sets how many (12).
-#[test]
-fn nothing_acknowledged_is_lost_to_a_killed_process() {
-    let kills = std::env::var("CTXLOG_KILLS").map_or(12, |n| n.parse().unwrap());
-    let dir = tempfile::tempdir().unwrap();
-    let mut acked: BTreeMap<String, u64> = BTreeMap::new();
-    for kill in 0..kills {
-        let mut child = start_child(dir.path(), false);
-        let stdout = child.stdout.take().unwrap();
-        let reader = std::thread::spawn(move || {
-            BufReader::new(stdout)
-                .lines()
-                .map_while(Result::ok)
-                .collect::<Vec<_>>()
-        });
-        std::thread::sleep(Duration::from_millis(5 + (kill * 83) % 300));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        for line in reader.join().unwrap() {
-            let words: Vec<_> = line.split_whitespace().collect();
-            if let ["acked", conversation, seq] = words[..] {
-                acked.insert(conversation.to_owned(), seq.parse().unwrap_or(0));
-            }
-        }
-        let store = SledStore::open(dir.path()).unwrap();
-        assert_eq!(
-            format!("{:?}", store.check(None).unwrap()),
-            "[]",
-            "kill {kill}"
-        );
-        for (conversation, seq) in &acked {
-            let conversation = conversation.parse().unwrap();
-            assert!(
-                store.head(conversation).unwrap().unwrap().seq.0 >= *seq,
-                "kill {kill}"
-            );
-        }
-        let head = store.head(id(0)).unwrap();
-        if let Some(head) = head {
-            let record = record(head.seq.0 + 1, &[1]);
-            store
-                .append(next(id(0), head, vec![record]), Level::Synced)
-                .unwrap();
-        }
-    }
-    let total: u64 = acked.values().sum();
-    assert!(
-        total > 100,
-        "the kills hit a store that was being written: {total}"
-    );
-    println!("{kills} kills, {total} acknowledged entries, none lost");
 }
 
 /// A log so long that entries are read from many of sled's pages.

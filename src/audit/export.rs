@@ -165,12 +165,15 @@ impl Writer<'_> {
         let mut payloads = Vec::new();
         let mut blobs = Vec::new();
         let backend = self.chat.store().backend();
-        let commitments = sealed.entry.body.commitments().len();
-        for index in (0_u32..).take(commitments) {
+        for (index, to) in (0_u32..).zip(sealed.entry.body.commitments()) {
             let found = backend
                 .payload(self.chat.id(), sealed.entry.seq, index)
                 .map_err(Error::from)?;
             if let Some(found) = &found {
+                let (seq, source) = (sealed.entry.seq, payload::PayloadError::Mismatch);
+                if payload::commit(&found.salt, &found.bytes) != to {
+                    return Err(Error::Payload { seq, source }.into());
+                }
                 self.blobs(&found.bytes, &mut blobs)?;
             }
             payloads.push(found.map(|p| PayloadLine {

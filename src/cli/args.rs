@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ctxlog::formats::{Format, Profile};
+use ctxlog::testkit::{self, crash::Work};
 
 /// Git for context windows: what the model saw, what left, and why.
 #[derive(Parser, Debug)]
@@ -192,6 +193,9 @@ pub enum Command {
     /// Write the log, or a request body, to stdout or a file
     #[command(after_help = EXPORT)]
     Export(Export),
+    /// Measure the reliability figures on this machine's own disk
+    #[command(after_help = SELF_TEST)]
+    SelfTest(SelfTest),
 }
 
 const IMPORT: &str = "\
@@ -441,6 +445,57 @@ pub struct Export {
     /// Export what can be trusted of a damaged log
     #[arg(long)]
     pub salvage: bool,
+}
+
+const SELF_TEST: &str = "\
+EXAMPLES
+  ctxlog self-test                          all figures, in about half a minute
+  ctxlog self-test --dir /mnt/data          on the disk that /mnt/data is on
+  ctxlog self-test --only 1 --only 1c       these figures alone
+  ctxlog self-test --size release --json    what a release is tested with, a line per figure
+
+A process is killed again and again while it writes, logs are written by many threads at once; then
+all that was acknowledged has to be there. It is done in a fresh directory, which is removed
+afterwards unless a figure is broken. Exit code 3 when one is.";
+
+#[derive(Args, Debug)]
+pub struct SelfTest {
+    /// How much is done for a figure
+    #[arg(long, value_enum, default_value_t = Size::Short)]
+    pub size: Size,
+    /// Measure only the figure of this number; may be given several times
+    #[arg(long, value_name = "NUMBER")]
+    pub only: Vec<String>,
+    /// What everything random is drawn from; another one each time unless given
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Where the fresh directory is made; beside the store otherwise
+    #[arg(long, value_name = "PATH")]
+    pub dir: Option<PathBuf>,
+    /// Do the work of a child that is going to be killed, on the store at --dir
+    #[arg(long, hide = true, requires = "dir", requires = "seed")]
+    pub child: Option<Work>,
+}
+
+/// How much is done for a figure.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Size {
+    /// Half a minute: 20 kills, 8 writers x 200 appends
+    Short,
+    /// Some minutes, what every change is tested with: 200 kills, 8 writers x 1,000 appends
+    Ci,
+    /// Hours, what a release is tested with: 10,000 kills, 64 writers x 5,000 appends
+    Release,
+}
+
+impl From<Size> for testkit::Size {
+    fn from(size: Size) -> Self {
+        match size {
+            Size::Short => Self::Short,
+            Size::Ci => Self::Ci,
+            Size::Release => Self::Release,
+        }
+    }
 }
 
 /// A number of bytes, as in `1000`, `64MiB` or `1GB`.

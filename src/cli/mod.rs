@@ -139,6 +139,7 @@ fn dispatch(cx: &mut Context, command: &Command) -> Result<u8, Failure> {
         Command::Lint(args) => commands::lint::run(cx, args),
         Command::Verify(args) => commands::verify::run(cx, args),
         Command::Export(args) => commands::export::run(cx, args),
+        Command::SelfTest(args) => commands::self_test::run(cx, args),
     }
 }
 

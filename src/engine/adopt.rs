@@ -44,7 +44,9 @@ impl Store {
         for (address, bytes) in entries.iter().flat_map(|e| &e.blobs) {
             self.backend().put_blob(id, *address, bytes)?;
         }
-        let redacted: Vec<(Seq, u32)> = entries.iter().flat_map(redactions).collect();
+        // What is new comes in without them: nothing of it is ever there to be destroyed.
+        let held = entries.iter().take(known);
+        let redacted: Vec<(Seq, u32)> = held.flat_map(redactions).collect();
         let mut state = Projection::default();
         entries
             .iter()
@@ -57,20 +59,13 @@ impl Store {
         let mut stage = Stage::new(id, self.environment(), &mut state, head);
         let added = entries.len().saturating_sub(known);
         for entry in entries.into_iter().skip(known) {
-            let lost = || Payload {
-                salt: [0; 32],
-                bytes: Vec::new(),
-            };
-            let payloads = entry
-                .payloads
-                .into_iter()
-                .map(|p| p.unwrap_or_else(lost))
-                .collect();
-            stage.adopt(entry.sealed, payloads);
+            stage.adopt(entry.sealed, entry.payloads);
         }
         let birth = (known == 0).then(|| name.clone());
         if let Some((batch, _)) = stage.batch(birth) {
             self.backend().append(batch, self.level())?;
+        } else {
+            self.backend().sync(self.level())?;
         }
         for (seq, index) in redacted {
             self.backend()

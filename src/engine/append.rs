@@ -51,8 +51,9 @@ impl Conversation {
             let detail = "a person's message without parts says nothing";
             return Err(Error::refused(RequestReason::EmptyMessage, detail));
         }
-        let mut state = self.lock()?;
+        let mut state = self.lock_at(options.expected)?;
         if let Some(ack) = self.repeated(&state, &message, options)? {
+            self.stands(&state)?;
             return Ok(ack);
         }
         self.accepts_head(&state, options.expected)?;
@@ -229,6 +230,8 @@ impl Conversation {
                     specs.join("; ")
                 );
                 return Err(Error::refused(RequestReason::PolicyConflict, detail));
+            } else if !set.is_empty() {
+                self.stands(&state)?;
             }
             state.chain = chain;
         }
@@ -250,7 +253,9 @@ impl Conversation {
     pub fn with_open_calls(self, policy: OpenCalls) -> Result<Self, Error> {
         {
             let mut state = self.lock()?;
-            if state.projection.open_calls_policy() != policy {
+            if state.projection.open_calls_policy() == policy {
+                self.stands(&state)?;
+            } else {
                 let configured = Configured {
                     open_calls: Some(policy),
                     ..Configured::default()
@@ -274,7 +279,7 @@ impl Conversation {
     ) -> Result<(), Error> {
         let mut state = self.lock()?;
         if self.same_settings(&state, format, model, settings)? {
-            return Ok(());
+            return self.stands(&state);
         }
         let meta = self.meta(&Options::default(), None);
         self.file(&mut state, |stage, _| {

@@ -88,8 +88,9 @@ impl Conversation {
     /// # Errors
     /// As [`Conversation::call_with`].
     pub fn call_request(&self, options: &Options, request: &Request) -> Result<Call, Error> {
-        let mut state = self.lock()?;
+        let mut state = self.lock_at(options.expected)?;
         if let Some(mut call) = repeated_call(&state, options)? {
+            self.stands(&state)?;
             drop(state);
             if let Some(profile) = request.profile {
                 call.rendered = Some(self.render_for(&call.window, request, profile)?);

@@ -2,7 +2,8 @@
 
 use crate::formats::{Item, Profile, Rendered, render};
 use crate::log::{
-    Author, ConversationId, Fields, Json, Message, MessageId, Part, Role, Seq, Settings, payload,
+    Author, Commitment, ConversationId, Fields, Json, Message, MessageId, Part, Role, Seq,
+    Settings, payload,
     payload::{PayloadError, Secret},
 };
 use crate::store::{Backend, Payload};
@@ -109,7 +110,17 @@ impl Conversation {
         index: u32,
         secret: &Secret,
     ) -> Result<Content, Error> {
-        self.words(secret, &|_, _| None).message(given, index)
+        match self.committed(given, index)? {
+            Some(to) => self.words(secret, &|_, _| None).message(given, index, &to),
+            None => Ok(Content::Redacted),
+        }
+    }
+
+    /// What an entry committed to at a payload index.
+    fn committed(&self, given: Seq, index: u32) -> Result<Option<Commitment>, Error> {
+        let commitments = self.entry(given)?.body.commitments();
+        let at = usize::try_from(index).ok();
+        Ok(at.and_then(|at| commitments.get(at).copied()))
     }
 
     fn words<'a>(&'a self, secret: &'a Secret, staged: Staged<'a>) -> Words<'a> {
@@ -127,6 +138,9 @@ impl Conversation {
     /// When it is damaged or lost.
     pub fn text(&self, given: Seq, index: u32) -> Result<Option<Json>, Error> {
         let found = self.store().backend().payload(self.id(), given, index)?;
+        if let (Some(found), Some(to)) = (&found, self.committed(given, index)?) {
+            intact(given, found, &to)?;
+        }
         found
             .map(|p| payload::decode_text(&p.bytes).map(Json))
             .transpose()
@@ -148,7 +162,10 @@ impl Conversation {
             (form, state.secret)
         };
         match form {
-            Some(form) => self.content_with(form.given, form.payload, &secret),
+            Some(form) => {
+                let words = self.words(&secret, &|_, _| None);
+                words.message(form.given, form.payload, &form.content)
+            }
             None => {
                 let detail = format!("there is no message {id} at {n} in '{}'", self.name());
                 Err(Error::refused(
@@ -180,6 +197,15 @@ impl Conversation {
     }
 }
 
+/// Whether words are those that an entry committed to: a store need not notice a bit that flipped.
+pub(super) fn intact(given: Seq, found: &Payload, to: &Commitment) -> Result<(), Error> {
+    if payload::commit(&found.salt, &found.bytes) == *to {
+        return Ok(());
+    }
+    let source = PayloadError::Mismatch;
+    Err(Error::Payload { seq: given, source })
+}
+
 /// Payloads of entries that are staged and not stored yet.
 pub(super) type Staged<'a> = &'a dyn Fn(Seq, u32) -> Option<Payload>;
 
@@ -199,10 +225,11 @@ impl Words<'_> {
         }
     }
 
-    fn message(&self, given: Seq, index: u32) -> Result<Content, Error> {
+    fn message(&self, given: Seq, index: u32, to: &Commitment) -> Result<Content, Error> {
         let Some(found) = self.payload(given, index)? else {
             return Ok(Content::Redacted);
         };
+        intact(given, &found, to)?;
         let mut fetch = |address| {
             self.backend
                 .blob(self.conversation, address)
@@ -214,10 +241,11 @@ impl Words<'_> {
     }
 
     /// The fields of settings; none where they were redacted.
-    fn fields(&self, given: Seq) -> Result<Fields, Error> {
+    fn fields(&self, given: Seq, to: &Commitment) -> Result<Fields, Error> {
         let Some(found) = self.payload(given, 0)? else {
             return Ok(Fields::new());
         };
+        intact(given, &found, to)?;
         let text = Json(payload::decode_text(&found.bytes)?);
         Ok(crate::formats::json::object(&text).unwrap_or_default())
     }
@@ -250,7 +278,10 @@ impl LoadPlan {
         let items = items.collect::<Result<_, _>>()?;
         let (settings_format, model, settings) = match self.settings {
             None => Default::default(),
-            Some((seq, s)) => (s.format, s.model, words.fields(seq)?),
+            Some((seq, s)) => {
+                let fields = words.fields(seq, &s.content)?;
+                (s.format, s.model, fields)
+            }
         };
         Ok(LoadedWindow {
             window: self.window,
@@ -267,6 +298,7 @@ struct Plan {
     id: MessageId,
     given: Seq,
     payload: u32,
+    committed: Commitment,
     role: Role,
     author: Author,
     continues: Option<Seq>,
@@ -284,6 +316,7 @@ impl Plan {
             id,
             given: form.given,
             payload: form.payload,
+            committed: form.content,
             role: form.skeleton.role.clone(),
             author: form.skeleton.author,
             continues: message.continues,
@@ -293,7 +326,7 @@ impl Plan {
     }
 
     fn load(self, words: &Words<'_>) -> Result<LoadedItem, Error> {
-        let content = words.message(self.given, self.payload)?;
+        let content = words.message(self.given, self.payload, &self.committed)?;
         Ok(LoadedItem {
             id: self.id,
             message: content.into_message(self.role, self.author),

@@ -6,13 +6,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::log::{
-    Body, By, ConversationId, Door, Entry, Head, Identity, Iteration, MessageId, Opened,
-    Provenance, RequestReason, Seq, entry, payload, payload::Secret,
+    Body, By, ConversationId, Door, Entry, Hash, Head, Identity, Iteration, MessageId, Opened,
+    Provenance, RequestReason, Seq, entry, entry::Sealed, payload, payload::Secret,
 };
 use crate::store::{Backend, Level, Listed, Name, StoreError};
 use crate::strategy::{self, Strategy};
 use crate::window::{Fold, Projection, Window};
 
+use super::content::intact;
 use super::environment::{Environment, System};
 use super::error::{Error, Refusal};
 use super::stage::{Meta, Stage};
@@ -320,6 +321,13 @@ fn first_half(bytes: [u8; 32]) -> [u8; 16] {
     half
 }
 
+/// Whether an entry stands where it was found, behind the newest before it.
+fn follows(id: ConversationId, newest: Option<Head>, sealed: &Sealed) -> bool {
+    let (seq, prev) = newest.map_or((Seq(0), Hash::ZERO), |h| (h.seq.next(), h.hash));
+    let entry = &sealed.entry;
+    entry.conversation == id && entry.seq == seq && entry.prev == prev
+}
+
 impl State {
     const fn is_stale(&self) -> bool {
         self.stale
@@ -341,14 +349,15 @@ impl State {
             let detail = format!("there is no conversation with the id {id}");
             return Err(Error::refused(RequestReason::NothingMatches, detail));
         };
-        let secret = match store.backend.payload(id, Seq(0), 0)? {
-            Some(found) => payload::decode_secret(&found.bytes)?,
-            // Redacted: no new blob can be addressed, and the old ones went with it.
-            None => Secret([0; 32]),
-        };
-        let mut state = Self::empty(secret);
         let (mut fold, mut newest) = (Fold::default(), None);
+        let mut secret = None;
         store.entries(id, Seq(0), head.seq, &mut |sealed| {
+            if !follows(id, newest, &sealed) {
+                return ControlFlow::Break(());
+            }
+            if let Body::Opened(opened) = &sealed.entry.body {
+                secret = Some(opened.secret);
+            }
             fold.apply(&sealed.entry);
             newest = Some(sealed.head());
             ControlFlow::Continue(())
@@ -357,9 +366,18 @@ impl State {
             return Err(Error::DamagedEntry {
                 conversation: id,
                 seq: newest.map_or(Seq(0), |h| h.seq.next()),
-                reason: format!("the log ends before its head record, {}", head.seq),
+                reason: format!("the chain ends before its head record, {}", head.seq),
             });
         }
+        let held = store.backend.payload(id, Seq(0), 0)?;
+        if let (Some(held), Some(to)) = (&held, &secret) {
+            intact(Seq(0), held, to)?;
+        }
+        let mut state = Self::empty(match held {
+            Some(found) => payload::decode_secret(&found.bytes)?,
+            // Redacted: no new blob can be addressed, and the old ones went with it.
+            None => Secret([0; 32]),
+        });
         state.projection = fold.finish();
         state.head = Some(head);
         state.resolve_chain();
@@ -426,6 +444,18 @@ impl Conversation {
         Ok(state)
     }
 
+    /// The same for a request that expects a head: a head beyond the one known here may have been
+    /// filed through another handle, so the log is read again.
+    pub(super) fn lock_at(&self, expected: Option<Seq>) -> Result<MutexGuard<'_, State>, Error> {
+        let mut state = self.lock()?;
+        if expected > state.head.map(|head| head.seq) {
+            state.stale = true;
+            drop(state);
+            return self.lock();
+        }
+        Ok(state)
+    }
+
     /// Runs `work` on a stage over the current log and stores what it staged. When anything fails,
     /// the fold is read again from the store before it is used.
     pub(super) fn file<T>(
@@ -480,6 +510,16 @@ impl Conversation {
                 Err(error.into())
             }
         }
+    }
+
+    /// Makes an acknowledgement true that writes nothing now: what the log says may wait for the
+    /// disk, or never get there when an earlier write failed.
+    pub(super) fn stands(&self, state: &State) -> Result<(), Error> {
+        let backend = &self.store.backend;
+        if backend.durable_head(self.inner.id)? != state.head {
+            backend.sync(self.store.level)?;
+        }
+        Ok(())
     }
 
     /// Reads the fold.

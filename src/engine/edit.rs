@@ -93,7 +93,8 @@ fn superseded(message: &MessageState) -> bool {
 }
 
 /// The groups of these messages, as far as they are not in the window. Refused when something that
-/// is not itself undone now (`undone`) stands for one of them.
+/// is not itself undone now (`undone`) stands for one of them, or when a claim would come back
+/// beside what it was made of.
 fn returning(
     state: &Projection,
     ids: &BTreeSet<MessageId>,
@@ -107,9 +108,40 @@ fn returning(
         if in_the_way {
             return Err(covered(member));
         }
+        if let Some(undone) = undone_source(state, member, ids) {
+            return Err(beside(member, undone));
+        }
         out.insert(member.id);
     }
     Ok(out)
+}
+
+/// A claim that comes back covers its sources. Where one of them is a claim that is away while what
+/// that one stood for is in the window, the summary would stand beside what it was made of. Gives
+/// that one.
+fn undone_source<'a>(
+    state: &'a Projection,
+    claim: &'a MessageState,
+    returning: &BTreeSet<MessageId>,
+) -> Option<&'a MessageState> {
+    let sources = |m: &MessageState| state.ids_in(&m.sources).into_iter();
+    let away = |id| {
+        let message = state.message(id)?;
+        let back = message.visible() || returning.contains(&id);
+        (message.stands_for.is_some() && !back).then_some(message)
+    };
+    let visible = |id| state.message(id).is_some_and(MessageState::visible);
+    let mut asked = BTreeSet::new();
+    let mut claims: Vec<&MessageState> = sources(claim).filter_map(away).collect();
+    while let Some(source) = claims.pop() {
+        if sources(source).any(visible) {
+            return Some(source);
+        }
+        if asked.insert(source.id) {
+            claims.extend(sources(source).filter_map(away));
+        }
+    }
+    None
 }
 
 fn whole_groups<'a>(
@@ -147,6 +179,18 @@ fn outlived(state: &Projection, message: &MessageState) -> Error {
     }
     refusal
         .with_help(format!("bring that back: `ctxlog restore {newer}`"))
+        .into()
+}
+
+fn beside(claim: &MessageState, source: &MessageState) -> Error {
+    let by = source.absent.as_ref().map_or(Seq(0), |a| a.by.seq);
+    let detail = format!(
+        "{} stands for {}, and what that stood for is in the window since {by}",
+        claim.id, source.id
+    );
+    let refusal = Refusal::new(RequestReason::RestoreConflict, detail);
+    refusal
+        .with_help(format!("undo that first: `ctxlog restore {by}`"))
         .into()
 }
 

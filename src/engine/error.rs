@@ -46,7 +46,7 @@ pub enum Error {
     Store(StoreError),
     /// Something could not be encoded.
     #[error(transparent)]
-    Codec(#[from] CodecError),
+    Codec(CodecError),
     /// An entry's stored bytes are damaged.
     #[error("entry {seq} of {conversation} is damaged: {reason}")]
     DamagedEntry {
@@ -104,6 +104,17 @@ impl From<StoreError> for Error {
         Refusal::new(reason, error.to_string())
             .with_help(help)
             .into()
+    }
+}
+
+impl From<CodecError> for Error {
+    fn from(error: CodecError) -> Self {
+        match error {
+            CodecError::TooLarge { .. } => {
+                Self::refused(RequestReason::TooLarge, error.to_string())
+            }
+            other => Self::Codec(other),
+        }
     }
 }
 

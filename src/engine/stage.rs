@@ -29,7 +29,7 @@ pub(super) struct Stage<'a> {
     expected: Option<Head>,
     head: Option<Head>,
     records: Vec<Record>,
-    payloads: Vec<Payload>,
+    payloads: Vec<Option<Payload>>,
     bytes: usize,
 }
 
@@ -68,7 +68,7 @@ impl<'a> Stage<'a> {
         let salt = self.environment.random().map_err(Error::Randomness)?;
         let commitment = payload::commit(&salt, &bytes);
         self.bytes = self.bytes.saturating_add(bytes.len());
-        self.payloads.push(Payload { salt, bytes });
+        self.payloads.push(Some(Payload { salt, bytes }));
         Ok(commitment)
     }
 
@@ -105,8 +105,8 @@ impl<'a> Stage<'a> {
         });
     }
 
-    /// Files an entry that was sealed elsewhere, with its payloads.
-    pub fn adopt(&mut self, sealed: Sealed, payloads: Vec<Payload>) {
+    /// Files an entry that was sealed elsewhere, with its payloads as far as they are there.
+    pub fn adopt(&mut self, sealed: Sealed, payloads: Vec<Option<Payload>>) {
         self.payloads = payloads;
         self.push(sealed);
     }
@@ -114,7 +114,7 @@ impl<'a> Stage<'a> {
     /// The payload of a staged entry.
     pub fn payload(&self, seq: Seq, index: u32) -> Option<&Payload> {
         let staged = self.records.iter().find(|r| r.seq == seq)?;
-        staged.payloads.get(usize::try_from(index).ok()?)
+        staged.payloads.get(usize::try_from(index).ok()?)?.as_ref()
     }
 
     /// How many entries are staged, and how many bytes they hold.

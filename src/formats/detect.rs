@@ -178,8 +178,13 @@ fn message(fields: &Fields) -> Sniff {
     let types = blocks.iter().filter_map(block_type);
     for kind in types {
         match kind.as_str() {
-            "tool_use" | "tool_result" | "thinking" | "redacted_thinking" | "server_tool_use"
-            | "image" | "document" => return Sniff::Is(Format::Anthropic),
+            "thinking" | "redacted_thinking" | "image" | "document" => {
+                return Sniff::Is(Format::Anthropic);
+            }
+            // Also those of tools the provider runs, whose kinds are many.
+            kind if kind.ends_with("tool_use") || kind.ends_with("tool_result") => {
+                return Sniff::Is(Format::Anthropic);
+            }
             "image_url" | "input_audio" | "file" => return Sniff::Is(Format::OpenAiChat),
             _ => {}
         }

@@ -132,9 +132,14 @@ pub enum CodecError {
     /// The body does not decode.
     #[error("the entry's body does not decode: {0}")]
     Body(String),
-    /// The body exceeds [`BODY_BYTES_MAX`].
-    #[error("an entry body of {0} bytes exceeds the limit of {BODY_BYTES_MAX}")]
-    TooLarge(usize),
+    /// What is to be encoded exceeds a limit.
+    #[error("an entry or content of {bytes} bytes exceeds the limit of {limit}")]
+    TooLarge {
+        /// Its size.
+        bytes: u64,
+        /// The limit.
+        limit: u64,
+    },
 }
 
 fn options(limit: usize) -> impl Options {
@@ -148,11 +153,18 @@ fn options(limit: usize) -> impl Options {
 /// Encodes a value the one way this crate does.
 ///
 /// # Errors
-/// When it would exceed `limit` bytes.
+/// [`CodecError::TooLarge`] when it would exceed `limit` bytes.
 pub(crate) fn encode<T: Serialize>(value: &T, limit: usize) -> Result<Vec<u8>, CodecError> {
-    options(limit)
-        .serialize(value)
-        .map_err(|e| CodecError::Body(e.to_string()))
+    options(limit).serialize(value).map_err(|e| match *e {
+        bincode::ErrorKind::SizeLimit => {
+            let whole = options(usize::MAX).serialized_size(value);
+            CodecError::TooLarge {
+                bytes: whole.unwrap_or(u64::MAX),
+                limit: u64::try_from(limit).unwrap_or(u64::MAX),
+            }
+        }
+        other => CodecError::Body(other.to_string()),
+    })
 }
 
 /// Decodes a value from exactly these bytes; never allocates more than a small multiple of them.
@@ -239,10 +251,14 @@ fn decode_body(kind: u8, bytes: &[u8]) -> Result<(By, Option<Key>, Body), CodecE
 /// [`CodecError::TooLarge`] when the body exceeds [`BODY_BYTES_MAX`].
 pub fn seal(entry: Entry) -> Result<Sealed, CodecError> {
     let body = encode_body(&entry)?;
+    let too_large = || CodecError::TooLarge {
+        bytes: u64::try_from(body.len()).unwrap_or(u64::MAX),
+        limit: u64::try_from(BODY_BYTES_MAX).unwrap_or(u64::MAX),
+    };
     if body.len() > BODY_BYTES_MAX {
-        return Err(CodecError::TooLarge(body.len()));
+        return Err(too_large());
     }
-    let length = u32::try_from(body.len()).map_err(|_| CodecError::TooLarge(body.len()))?;
+    let length = u32::try_from(body.len()).map_err(|_| too_large())?;
     let must = if entry.must_understand {
         FLAG_MUST_UNDERSTAND
     } else {

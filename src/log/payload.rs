@@ -229,6 +229,9 @@ pub enum PayloadError {
     /// The bytes are no message.
     #[error(transparent)]
     Codec(#[from] CodecError),
+    /// The bytes are not those that the entry committed to.
+    #[error("it is not what its entry committed to")]
+    Mismatch,
     /// A blob is gone.
     #[error("the blob {} of {bytes} bytes is missing", .address.short())]
     MissingBlob {

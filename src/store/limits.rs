@@ -81,7 +81,7 @@ fn sizes(batch: &Batch) -> Result<(), StoreError> {
             let reason = format!("{} has {count} payloads, more than {limit}", record.seq);
             return Err(StoreError::Malformed { reason });
         }
-        for payload in &record.payloads {
+        for payload in record.payloads.iter().flatten() {
             within("a payload", payload.bytes.len(), PAYLOAD_BYTES_MAX)?;
             total = total.saturating_add(payload.bytes.len());
         }

@@ -1,5 +1,8 @@
 //! Logs in memory: for tests, and for what need not outlive the process.
 
+#[cfg(feature = "testkit")]
+mod raw;
+
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,6 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::limits::{self, BLOB_BYTES_MAX, DERIVED_BYTES_MAX, NAME_BYTES_MAX};
 use super::{Backend, Batch, Level, Listed, Name, Payload, StoreError};
 use crate::log::{ConversationId, Hash, Head, Seq};
+
+#[cfg(feature = "testkit")]
+pub(crate) use self::raw::{Place, Stored};
 
 /// A store in memory, gone with its last clone. It accepts and refuses exactly what
 /// [`SledStore`](super::SledStore) does; every level is reached at once, as there is nothing to
@@ -16,21 +22,21 @@ pub struct MemoryStore {
     state: Arc<Mutex<State>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct State {
-    logs: HashMap<ConversationId, Log>,
+    logs: BTreeMap<ConversationId, Log>,
     names: BTreeMap<Name, ConversationId>,
     blobs: BTreeMap<(ConversationId, Hash), Vec<u8>>,
     derived: HashMap<(ConversationId, String), Vec<u8>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Log {
     head: Head,
     entries: BTreeMap<Seq, Entry>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     bytes: Arc<[u8]>,
     /// `None`: destroyed.
@@ -50,9 +56,45 @@ impl MemoryStore {
     }
 }
 
+impl Log {
+    /// Where the entries and the head record contradict each other: nowhere, unless bytes were put
+    /// here past [`Backend::append`].
+    fn torn(&self) -> Option<(Seq, &'static str)> {
+        let mut expected = self.entries.keys().next().copied()?;
+        for seq in self.entries.keys() {
+            if *seq > self.head.seq {
+                return Some((*seq, "there is an entry beyond the head record"));
+            }
+            if *seq != expected {
+                return Some((expected, "the entry is missing"));
+            }
+            expected = seq.next();
+        }
+        (expected <= self.head.seq).then_some((expected, "the entry is missing"))
+    }
+}
+
 impl State {
+    /// The head of a log that hangs together at its end.
+    fn head(&self, conversation: ConversationId) -> Result<Option<Head>, StoreError> {
+        let Some(log) = self.logs.get(&conversation) else {
+            return Ok(None);
+        };
+        let last = log.entries.keys().next_back().copied();
+        if last == Some(log.head.seq) {
+            return Ok(Some(log.head));
+        }
+        let (seq, reason) = log.torn().unwrap_or((log.head.seq, "the entry is missing"));
+        Err(damaged(conversation, seq, reason))
+    }
+
     fn entry(&self, conversation: ConversationId, seq: Seq) -> Option<&Entry> {
         self.logs.get(&conversation)?.entries.get(&seq)
+    }
+
+    fn first(&self, conversation: ConversationId) -> Option<Seq> {
+        let log = self.logs.get(&conversation)?;
+        log.entries.keys().next().copied()
     }
 
     fn payload(&mut self, place: (ConversationId, Seq, u32)) -> Option<&mut Option<Payload>> {
@@ -72,7 +114,7 @@ impl Backend for MemoryStore {
             records,
         } = batch;
         let mut state = self.state();
-        let head = state.logs.get(&conversation).map(|log| log.head);
+        let head = state.head(conversation)?;
         if head != expected {
             return Err(StoreError::Stale { head });
         }
@@ -89,12 +131,11 @@ impl Backend for MemoryStore {
         let log = state.logs.entry(conversation).or_insert_with(empty);
         log.head = newest;
         log.entries.extend(records.into_iter().map(|record| {
-            let payloads = record.payloads.into_iter().map(Some).collect();
             (
                 record.seq,
                 Entry {
                     bytes: record.entry.into(),
-                    payloads,
+                    payloads: record.payloads,
                 },
             )
         }));
@@ -102,7 +143,7 @@ impl Backend for MemoryStore {
     }
 
     fn head(&self, conversation: ConversationId) -> Result<Option<Head>, StoreError> {
-        Ok(self.state().logs.get(&conversation).map(|log| log.head))
+        self.state().head(conversation)
     }
 
     fn durable_head(&self, conversation: ConversationId) -> Result<Option<Head>, StoreError> {
@@ -119,6 +160,10 @@ impl Backend for MemoryStore {
         let Some(head) = self.head(conversation)? else {
             return Ok(());
         };
+        let first = self.state().first(conversation);
+        if first.is_none_or(|first| from < first) {
+            return Ok(());
+        }
         let mut seq = from;
         while seq <= to.min(head.seq) {
             // Not locked while it is shown: the caller may use the store.
@@ -126,7 +171,9 @@ impl Backend for MemoryStore {
                 .state()
                 .entry(conversation, seq)
                 .map(|entry| Arc::clone(&entry.bytes));
-            let Some(bytes) = bytes else { break };
+            let Some(bytes) = bytes else {
+                return Err(damaged(conversation, seq, "the entry is missing"));
+            };
             if show(seq, &bytes).is_break() || seq == seq.next() {
                 break;
             }
@@ -247,28 +294,28 @@ impl Backend for MemoryStore {
         let state = self.state();
         let asked = |id: &ConversationId| conversation.is_none_or(|only| only == *id);
         let mut found = Vec::new();
-        let mut report = |conversation, seq, reason: &str| {
-            let (conversation, reason) = (Some(conversation), reason.to_owned());
-            found.push(StoreError::Damaged {
-                conversation,
-                seq,
-                reason,
-            });
-        };
         for (id, log) in state.logs.iter().filter(|(id, _)| asked(id)) {
-            let last = log.entries.keys().next_back().copied();
-            if last != Some(log.head.seq) {
-                report(*id, last, "the newest entry is not the head");
+            if let Some((seq, reason)) = log.torn() {
+                found.push(damaged(*id, seq, reason));
             }
             if !state.names.values().any(|owner| owner == id) {
-                report(*id, Some(Seq(0)), "no name leads to this conversation");
+                let reason = "no name leads to this conversation";
+                found.push(damaged(*id, Seq(0), reason));
             }
         }
         for id in state.names.values().filter(|id| asked(id)) {
             if !state.logs.contains_key(id) {
-                report(*id, Some(Seq(0)), "a name leads to no conversation");
+                found.push(damaged(*id, Seq(0), "a name leads to no conversation"));
             }
         }
         Ok(found)
+    }
+}
+
+fn damaged(conversation: ConversationId, seq: Seq, reason: &str) -> StoreError {
+    StoreError::Damaged {
+        conversation: Some(conversation),
+        seq: Some(seq),
+        reason: reason.to_owned(),
     }
 }

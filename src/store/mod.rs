@@ -15,6 +15,8 @@ pub use self::limits::{
     PAYLOAD_BYTES_MAX, PAYLOADS_MAX,
 };
 pub use self::memory::MemoryStore;
+#[cfg(feature = "testkit")]
+pub(crate) use self::memory::{Place, Stored};
 pub use self::sled::SledStore;
 
 use crate::log::{ConversationId, Hash, Head, Seq};
@@ -49,8 +51,8 @@ pub struct Record {
     pub hash: Hash,
     /// The entry as stored: envelope, body, checksum.
     pub entry: Vec<u8>,
-    /// Its payloads.
-    pub payloads: Vec<Payload>,
+    /// Its payloads; `None` for one that was destroyed before the entry came here.
+    pub payloads: Vec<Option<Payload>>,
 }
 
 /// The typed path and the name a conversation is found by.

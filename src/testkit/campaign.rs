@@ -13,6 +13,7 @@ use super::figures::Figure;
 use super::generate::{script, source};
 use super::law::Law;
 use super::laws::{self, CHECKS};
+use super::model::check_case;
 use super::reached::Reached;
 use super::script::{Op, Script, Speaker, Words};
 use super::tamper::{Alteration, noticed};
@@ -42,7 +43,7 @@ impl std::fmt::Debug for Work<'_> {
 
 impl Work<'_> {
     /// Runs `one` for each thread's number, and gives back what each came to.
-    fn shared<T: Send>(
+    pub(super) fn shared<T: Send>(
         self,
         one: impl Fn(u64) -> Result<T, Failure> + Sync,
     ) -> Result<Vec<T>, Failure> {
@@ -146,10 +147,10 @@ const OF_SOURCES: [Law; 6] = [
     Law::Determinism,
 ];
 
-/// Checks every law that binds a case.
+/// Checks every law that binds a case, and compares the engine with the model.
 ///
 /// # Errors
-/// The law that is broken, and how.
+/// The law that is broken and how, or where engine and model differ.
 pub fn every_law(case: &Case<'_>, imported: bool) -> Result<(), Failure> {
     for check in CHECKS
         .iter()
@@ -157,7 +158,7 @@ pub fn every_law(case: &Case<'_>, imported: bool) -> Result<(), Failure> {
     {
         check.run(case)?;
     }
-    Ok(())
+    check_case(case, imported)
 }
 
 /// Figure 5: laws over so many transitions; every reason that exists reached at least 20 times.

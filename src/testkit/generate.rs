@@ -7,6 +7,8 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::make_room::MakeRoom;
 use super::script::{Ids, Op, Said, Script, Speaker, Words};
@@ -253,4 +255,19 @@ pub fn source() -> impl Strategy<Value = Vec<Said>> {
         1 => vec(0..20_usize, 1..4).prop_map(Said::Rewound),
     ];
     vec(said, 1..30)
+}
+
+/// A script made of arbitrary bytes, for fuzzing: text that is a script is taken as it is; anything
+/// else is what the generator draws from. `None`: the bytes do not suffice.
+#[must_use]
+pub fn script_from(bytes: &[u8]) -> Option<Script> {
+    if let Some(script) = std::str::from_utf8(bytes)
+        .ok()
+        .and_then(|text| text.parse().ok())
+    {
+        return Some(script);
+    }
+    let rng = TestRng::from_seed(RngAlgorithm::PassThrough, bytes);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    Some(script().new_tree(&mut runner).ok()?.current())
 }

@@ -42,30 +42,47 @@
 //! A failure prints the smallest conversation found, as a script: one thing a line. [`replay`] runs
 //! it again. The pieces are public too: [`generate`] makes scripts, [`World`] runs them, [`laws`] has
 //! one check per law, [`model`] is the naive engine that the real one is compared with. [`Law`] lists
-//! the laws, with those that wait for a feature.
+//! the laws, with those that wait for a feature. [`fault`] is a store that fails on purpose,
+//! [`outcomes()`] has every call of a store meet every fault, [`simulate`] runs a whole system on it.
 
 pub mod campaign;
 mod case;
 mod check;
+pub mod concurrency;
+pub mod cost;
+pub mod crash;
+mod draw;
+pub mod fault;
 mod figures;
 pub mod generate;
 mod law;
 pub mod laws;
+mod ledger;
 mod make_room;
 pub mod model;
+mod outcomes;
+mod random;
 mod reached;
 mod requests;
 mod script;
+pub mod simulate;
+mod suite;
 pub mod tamper;
 mod text;
+mod trouble;
 mod world;
 
 pub use case::{Case, Run};
 pub use check::{Accepted, Effort, Problem, Rejected, check_strategy, check_strategy_with, replay};
+pub use draw::Draw;
 pub use figures::Figure;
 pub use law::{Broken, Law};
 pub use make_room::MakeRoom;
+pub use outcomes::{Cell, Outcomes, outcomes};
+pub use random::Random;
 pub use reached::{PENDING, Reached};
 pub use script::{Ids, Op, Said, Script, Speaker, Words};
+pub use suite::{Check, ELSEWHERE, Elsewhere, Progress, SUITE, Settings, Size};
 pub use text::ScriptError;
+pub use trouble::Trouble;
 pub use world::{Answer, Failure, Request, World, result};

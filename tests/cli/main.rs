@@ -7,5 +7,6 @@ mod human;
 mod importing;
 mod live;
 mod questions;
+mod self_test;
 mod shapes;
 mod support;

@@ -25,12 +25,6 @@ mod data;
 mod files;
 mod golden;
 mod properties;
+#[path = "../common/talk.rs"]
+mod talk;
 mod work;
-
-use ctxlog::engine::Error;
-use ctxlog::log::RequestReason;
-
-/// Whether an error is a refusal for this reason.
-fn refused(error: &Error, reason: RequestReason) -> bool {
-    error.refusal().is_some_and(|r| r.reason == reason)
-}

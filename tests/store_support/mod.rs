@@ -49,7 +49,7 @@ pub fn record(seq: u64, payloads: &[usize]) -> Record {
     let hash = Hash(*blake3::hash(&entry).as_bytes());
     let payloads = payloads
         .iter()
-        .map(|size| payload(*size, seq as u8))
+        .map(|size| Some(payload(*size, seq as u8)))
         .collect();
     Record {
         seq: Seq(seq),

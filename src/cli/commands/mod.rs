@@ -9,6 +9,7 @@ pub mod log;
 pub mod ls;
 pub mod report;
 pub mod restore;
+pub mod self_test;
 pub mod show;
 pub mod status;
 pub mod verify;

@@ -1,6 +1,7 @@
 //! Importing again: whether what the source says now is what the log holds.
 
 use super::{Import, cleared_words, compacted_words, key, object, returned_words, rewound_words};
+use crate::engine::content::intact;
 use crate::engine::conversation::{Conversation, State};
 use crate::engine::error::{Error, Refusal};
 use crate::formats::{Step, json};
@@ -114,12 +115,17 @@ impl Import<'_> {
     fn same_text(&self, seq: Seq, index: u32, text: Option<Json>) -> Result<bool, Error> {
         let backend = self.chat.store().backend();
         let stored = backend.payload(self.chat.id(), seq, index)?;
+        let commitments = self.chat.entry(seq)?.body.commitments();
+        let at = usize::try_from(index).ok();
+        if let (Some(stored), Some(to)) = (&stored, at.and_then(|at| commitments.get(at))) {
+            intact(seq, stored, to)?;
+        }
         Ok(match (stored, text) {
             (Some(stored), Some(text)) => stored.bytes == payload::encode_text(&text.0),
             (Some(_), None) => false,
             (None, None) => true,
             // Redacted, or never there: a note may have had no content.
-            (None, Some(_)) => !self.chat.entry(seq)?.body.commitments().is_empty(),
+            (None, Some(_)) => !commitments.is_empty(),
         })
     }
 }

@@ -203,7 +203,8 @@ fn read_part(block: &Json) -> Part {
         "thinking" => thinking(&mut fields),
         "redacted_thinking" => redacted(&mut fields),
         "tool_use" => call(&mut fields, None),
-        "server_tool_use" | "mcp_tool_use" => call(&mut fields, Some(kind.clone())),
+        // Of tools the provider runs there are more kinds than are known here: each is a call.
+        _ if kind.ends_with("_tool_use") => call(&mut fields, Some(kind.clone())),
         "tool_result" => Some(result(&mut fields)),
         "image" | "document" => return media(&kind, block),
         _ if kind.ends_with("_tool_result") => return native_result(&kind, &fields, block),

@@ -177,16 +177,8 @@ fn results_behind_words(message: &Json) -> bool {
 }
 
 fn is_part_type(kind: &str) -> bool {
-    [
-        "",
-        "text",
-        "tool_use",
-        "server_tool_use",
-        "mcp_tool_use",
-        "thinking",
-        "redacted_thinking",
-    ]
-    .contains(&kind)
+    ["", "text", "thinking", "redacted_thinking"].contains(&kind)
+        || kind.ends_with("tool_use")
         || kind.ends_with("tool_result")
 }
 

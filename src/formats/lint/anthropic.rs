@@ -120,10 +120,10 @@ fn block_shape(index: usize, role: &str, block: &Value, problems: &mut Vec<Probl
     let kind = text(block, "type");
     let needed: &[&str] = match kind {
         "" => &["type"],
-        "tool_use" | "server_tool_use" | "mcp_tool_use" => &["id", "name"],
         "thinking" => &["thinking"],
         "redacted_thinking" => &["data"],
         "text" => &["text"],
+        _ if kind.ends_with("tool_use") => &["id", "name"],
         _ if kind.ends_with("tool_result") => &["tool_use_id"],
         _ => &[],
     };
@@ -236,7 +236,7 @@ fn native_pairs(turn: &Turn<'_>, running: bool, broken: &mut impl FnMut(&'static
     let mut open = BTreeSet::new();
     for block in &turn.blocks {
         match text(block, "type") {
-            "server_tool_use" | "mcp_tool_use" => {
+            kind if kind.ends_with("_tool_use") => {
                 let id = text(block, "id");
                 if !open.insert(id) {
                     broken(

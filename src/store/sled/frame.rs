@@ -261,9 +261,17 @@ pub(super) fn write_record(
     let table = record.payloads.len().saturating_mul(ROW_BYTES);
     let used = record.entry.len().saturating_add(table).saturating_add(8);
     let mut room = WHOLE_BYTES_MAX.saturating_sub(used);
-    let salted: Vec<Vec<u8>> = record.payloads.iter().map(salted).collect();
+    let salted: Vec<Option<Vec<u8>>> = record
+        .payloads
+        .iter()
+        .map(|p| p.as_ref().map(salted))
+        .collect();
     let mut rows = Vec::with_capacity(salted.len());
     for (index, bytes) in (0_u32..).zip(&salted) {
+        let Some(bytes) = bytes else {
+            rows.push((Place::Destroyed, 0, &[][..]));
+            continue;
+        };
         if let Some(left) = room.checked_sub(bytes.len()) {
             room = left;
             rows.push((Place::Inline, bytes.len(), bytes.as_slice()));

@@ -90,7 +90,7 @@ fn mend_segment(segment: &mut [u8], number: u64) -> bool {
 }
 
 /// The length of the whole message at `at`; `None` where there is none of this segment.
-fn message(segment: &[u8], at: usize, number: u64) -> Option<usize> {
+pub(super) fn message(segment: &[u8], at: usize, number: u64) -> Option<usize> {
     let bytes = segment.get(at..)?;
     let kind = *bytes.get(CRC_BYTES)?;
     if kind == 0 || kind > KIND_MAX {

@@ -10,6 +10,7 @@
 //! | large values go to files that are never synced | no value exceeds 4096 bytes |
 //! | it panics where its files are damaged | every call is guarded; every value has a checksum |
 //! | where it meets damage at open, it overwrites all that follows | a checksum left at close is compared before sled is started |
+//! | a power cut leaves gaps in what was not synced, which it passes over | cut where the first of them begins |
 //! | it silently drops a damaged page, or all that follows | logs are counted against their head records, and these against a tally |
 //! | transactions deadlock | not used: one thread writes, one batch per group |
 //! | its default cache is 1 GB | 64 MiB |
@@ -18,9 +19,11 @@ mod check;
 mod directory;
 mod engine;
 mod frame;
+mod gap;
 mod keys;
 mod mend;
 mod open;
+mod read;
 mod seal;
 mod tally;
 mod writer;
@@ -33,7 +36,7 @@ use std::thread::JoinHandle;
 
 use self::directory::{Directory, State};
 use self::engine::{ContentError, Engine, damaged};
-use self::frame::{Change, First, Frame, Place};
+use self::frame::{Change, Frame, Place};
 use self::tally::Tally;
 use self::writer::{Claim, Request, Shared, Writer, place};
 use super::limits::{self, BLOB_BYTES_MAX, DERIVED_BYTES_MAX, NAME_BYTES_MAX};
@@ -227,6 +230,17 @@ impl SledStore {
             .unwrap_or(Err(StoreError::Indeterminate { reason: ended }))
     }
 
+    /// What was read, unless a write failed before: then sled may show half of it, and refuses what
+    /// it can no longer put in order, so that an error says nothing about the disk.
+    fn trusted<T>(&self, read: Result<T, StoreError>) -> Result<T, StoreError> {
+        match (read, self.inner.shared.poisoned()) {
+            (Err(StoreError::Io { .. } | StoreError::Damaged { .. }), Some(reason)) => {
+                Err(StoreError::Poisoned { reason })
+            }
+            (read, _) => read,
+        }
+    }
+
     fn rewriting(&self) -> MutexGuard<'_, ()> {
         self.inner
             .rewriting
@@ -303,7 +317,8 @@ impl Backend for SledStore {
     }
 
     fn head(&self, conversation: ConversationId) -> Result<Option<Head>, StoreError> {
-        Ok(writer::read_span(self.engine(), conversation)?.map(|span| span.head))
+        let span = self.trusted(writer::read_span(self.engine(), conversation))?;
+        Ok(span.map(|span| span.head))
     }
 
     fn durable_head(&self, conversation: ConversationId) -> Result<Option<Head>, StoreError> {
@@ -321,44 +336,7 @@ impl Backend for SledStore {
         to: Seq,
         show: &mut dyn FnMut(Seq, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        let Some(span) = writer::read_span(self.engine(), conversation)? else {
-            return Ok(());
-        };
-        let to = to.min(span.head.seq);
-        if from < span.first || from > to {
-            return Ok(());
-        }
-        let missing = |seq| place(conversation, Some(seq), "the entry is missing".into());
-        let end = keys::after(&keys::entry(conversation, to));
-        let mut next = from;
-        for found in self.engine().scan(&keys::entry(conversation, from), &end)? {
-            let broken = |e| {
-                at(
-                    conversation,
-                    Some(next),
-                    "the entry",
-                    ContentError::Store(e),
-                )
-            };
-            let (key, value) = found.map_err(broken)?;
-            match keys::content(&key) {
-                Some((_, 0)) if keys::seq(&key) == Some(next) => {}
-                Some((_, 1..)) => continue, // read with the first chunk
-                _ => return Err(missing(next)),
-            }
-            if self
-                .show(conversation, next, &key, &value, show)?
-                .is_break()
-            {
-                return Ok(());
-            }
-            next = next.next();
-        }
-        if next <= to {
-            Err(missing(next))
-        } else {
-            Ok(())
-        }
+        self.trusted(self.read_entries(conversation, from, to, show))
     }
 
     fn payload(
@@ -367,39 +345,7 @@ impl Backend for SledStore {
         seq: Seq,
         index: u32,
     ) -> Result<Option<Payload>, StoreError> {
-        let flawed = |flaw| {
-            at(
-                conversation,
-                Some(seq),
-                "the payload",
-                ContentError::Flawed(flaw),
-            )
-        };
-        loop {
-            let Some(content) = self.frame(conversation, seq)? else {
-                return Ok(None);
-            };
-            let frame = Frame::read(&content).ok_or_else(|| flawed("its entry is damaged"))?;
-            let salted = match frame.payload(index) {
-                None | Some((Place::Destroyed, ..)) => return Ok(None),
-                Some((Place::Inline, _, bytes)) => bytes.to_vec(),
-                Some((Place::Apart, size, _)) => {
-                    match self
-                        .engine()
-                        .content(&keys::payload(conversation, seq, index))
-                    {
-                        Ok(Some(bytes)) if bytes.len() == size => bytes,
-                        Err(ContentError::Store(error)) => return Err(error),
-                        // Destroyed while it was read, unless the entry still says it is there.
-                        _ if self.frame(conversation, seq)?.as_ref() != Some(&content) => continue,
-                        _ => return Err(flawed("it is missing or its checksum does not match")),
-                    }
-                }
-            };
-            return frame::read_payload(&salted)
-                .map(Some)
-                .ok_or_else(|| flawed("it is cut short"));
-        }
+        self.trusted(self.read_payload(conversation, seq, index))
     }
 
     fn destroy_payload(
@@ -431,25 +377,11 @@ impl Backend for SledStore {
     }
 
     fn list(&self, prefix: &[String]) -> Result<Vec<Listed>, StoreError> {
-        let prefix = keys::namespace(prefix);
-        let mut listed = Vec::new();
-        for found in self.engine().scan(&prefix, &keys::after(&prefix))? {
-            let (key, value) = found?;
-            let name = keys::read_name(&key)
-                .ok_or_else(|| damaged("a name's key is not one that ctxlog writes".into()))?;
-            let owner = frame::unseal(&key, &value)
-                .and_then(keys::array)
-                .map(ConversationId);
-            let broken = || damaged(format!("the record of the name '{}' is damaged", name.name));
-            let conversation = owner.ok_or_else(broken)?;
-            listed.push(Listed { name, conversation });
-        }
-        listed.sort();
-        Ok(listed)
+        self.trusted(self.read_list(prefix))
     }
 
     fn find(&self, name: &Name) -> Result<Option<ConversationId>, StoreError> {
-        writer::find(self.engine(), &keys::name(name), name)
+        self.trusted(writer::find(self.engine(), &keys::name(name), name))
     }
 
     fn put_blob(
@@ -473,7 +405,7 @@ impl Backend for SledStore {
 
     fn blob(&self, lineage: ConversationId, address: Hash) -> Result<Option<Vec<u8>>, StoreError> {
         let found = self.engine().content(&keys::blob(lineage, address));
-        found.map_err(|error| at(lineage, None, &format!("the blob {address}"), error))
+        self.trusted(found.map_err(|e| at(lineage, None, &format!("the blob {address}"), e)))
     }
 
     fn sweep_blobs(
@@ -518,12 +450,7 @@ impl Backend for SledStore {
         conversation: ConversationId,
         name: &str,
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        match self.engine().content(&keys::derived(conversation, name)) {
-            Ok(found) => Ok(found),
-            // It may vanish at any time, and can be made again; `check` still reports it.
-            Err(ContentError::Flawed(_)) => Ok(None),
-            Err(ContentError::Store(error)) => Err(error),
-        }
+        self.trusted(self.read_derived(conversation, name))
     }
 
     fn sync(&self, level: Level) -> Result<(), StoreError> {
@@ -531,51 +458,11 @@ impl Backend for SledStore {
     }
 
     fn check(&self, conversation: Option<ConversationId>) -> Result<Vec<StoreError>, StoreError> {
-        let mut found = check::check(self.engine(), &self.inner.shared, conversation);
-        if conversation.is_none() {
-            let synced = self.inner.directory.synced()?;
-            let _gate = self.inner.shared.gate();
-            found.extend(tally::verify(self.engine(), synced).err());
-            if self.inner.salvage.as_ref().is_some_and(|s| s.passed_over) {
-                let what = "damaged parts of sled's file were passed over: what they held is \
-                            missing, or as it was before";
-                found.push(damaged(what.into()));
-            }
+        let found = self.read_check(conversation)?;
+        match self.inner.shared.poisoned() {
+            Some(reason) if !found.is_empty() => Err(StoreError::Poisoned { reason }),
+            _ => Ok(found),
         }
-        Ok(found)
-    }
-}
-
-impl SledStore {
-    /// Shows one entry, given the first value of its content.
-    fn show(
-        &self,
-        conversation: ConversationId,
-        seq: Seq,
-        key: &[u8],
-        value: &[u8],
-        show: &mut dyn FnMut(Seq, &[u8]) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>, StoreError> {
-        let flawed = |flaw| {
-            at(
-                conversation,
-                Some(seq),
-                "the entry",
-                ContentError::Flawed(flaw),
-            )
-        };
-        let whole;
-        let content = match frame::read_first(key, value) {
-            None => return Err(flawed("its checksum does not match")),
-            Some(First::Whole(content)) => content,
-            Some(First::Chunked { .. }) => {
-                let found = self.frame(conversation, seq)?;
-                whole = found.ok_or_else(|| flawed("it is missing"))?;
-                &whole
-            }
-        };
-        let frame = Frame::read(content).ok_or_else(|| flawed("its lengths contradict"))?;
-        Ok(show(seq, frame.entry))
     }
 }
 

@@ -5,8 +5,9 @@ use super::directory::{self, Directory};
 use super::engine::{Engine, OpenFailure, damaged};
 use super::tally::{self, Tally};
 use super::writer::Shared;
-use super::{check, frame, keys, mend, seal};
+use super::{check, frame, gap, keys, mend, seal};
 use crate::store::StoreError;
+use std::path::Path;
 
 /// The value of the `M` key.
 const MADE: &[u8] = b"ctxlog 1";
@@ -18,10 +19,13 @@ pub(super) fn engine(directory: &Directory) -> Result<Engine, StoreError> {
         let suspicion = match seal::holds(&sled)? {
             Some(false) => Some("sled's file is not as it was when the store was closed"),
             Some(true) => None,
-            None => mend::torn(&sled)?.then_some("sled's file is damaged before its end"),
+            None => {
+                cut_at_a_gap(directory)?;
+                mend::torn(&sled)?.then_some("sled's file is damaged before its end")
+            }
         };
         if let Some(what) = suspicion
-            && !whole_in_a_copy(directory)?
+            && !whole_in_a_copy(directory, |_| Ok(()), false)?
         {
             return Err(distrust(directory, what));
         }
@@ -69,19 +73,41 @@ pub(super) fn salvaged(directory: &Directory) -> Result<(Engine, bool), StoreErr
     )))
 }
 
-/// Whether sled, given a copy of its changed file, finds all that was written: then the change
-/// was sled's own (another program opened it), or spared what sled reads at open, and the file
-/// can be opened. What single values hold is for [`check`] and the layers above.
-fn whole_in_a_copy(directory: &Directory) -> Result<bool, StoreError> {
+/// Where a power cut left gaps in what was not synced: cuts the file where one begins, so that as
+/// much as possible is kept and every value that is kept is whole. Where no cut does that without
+/// what was synced, nothing is touched, and what is missing is told later.
+fn cut_at_a_gap(directory: &Directory) -> Result<(), StoreError> {
+    let sled = directory.sled();
+    let gaps = gap::gaps(&sled)?;
+    if gaps.is_empty() || whole_in_a_copy(directory, |_| Ok(()), true)? {
+        return Ok(());
+    }
+    for from in gaps {
+        if whole_in_a_copy(directory, |copy| gap::cut(copy, from), true)? {
+            return gap::cut(&sled, from);
+        }
+    }
+    Ok(())
+}
+
+/// Whether sled, given a copy of its file, finds all that was written: then a change of it was
+/// sled's own (another program opened it), or spared what sled reads at open, and the file can be
+/// opened. What single values hold is for [`check`] and the layers above, unless asked for.
+fn whole_in_a_copy(
+    directory: &Directory,
+    prepare: impl FnOnce(&Path) -> Result<(), StoreError>,
+    every_value: bool,
+) -> Result<bool, StoreError> {
     let copy = directory.copy_for_salvage()?;
     directory::remove_half_snapshots(&copy)?;
+    prepare(&copy)?;
     let whole = match Engine::open(&copy) {
         Ok(engine) => {
-            let written = tally::verify(&engine, directory.synced()?).is_ok();
-            written
+            tally::verify(&engine, directory.synced()?).is_ok()
                 && engine
                     .value(&[keys::MADE])
                     .is_ok_and(|found| found.is_some())
+                && (!every_value || check::check(&engine, &Shared::default(), None).is_empty())
         }
         Err(_) => false,
     };

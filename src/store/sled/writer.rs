@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::directory::Receipt;
@@ -16,9 +16,13 @@ use crate::store::{Level, Name, StoreError};
 
 /// The most requests that become one batch.
 const GROUP_REQUESTS_MAX: usize = 256;
-/// The bytes after which a group takes no further request, and after which applied bytes are
-/// flushed without being asked: sled writes three times as much when it is left to its timer.
-const GROUP_BYTES: usize = 1 << 20;
+/// The bytes after which a group takes no further request.
+const GROUP_BYTES: usize = 128 << 10;
+/// The bytes after which what was applied is synced without being asked. sled takes what it flushed
+/// for safe, and reuses the space of what that replaces: were much of it flushed and not synced, a
+/// power cut could take the new place of something after the old one was overwritten. sled writes up
+/// to six times what it is given, so that this is less than one of its segments.
+const UNSYNCED_BYTES: usize = 64 << 10;
 /// The longest that something applied waits for the disk. Below the half second that `Buffered`
 /// promises, so that the sync itself has time.
 const BUFFER_TIME: Duration = Duration::from_millis(300);
@@ -65,11 +69,18 @@ pub(super) struct Shared {
     gate: Mutex<()>,
     /// The durable head of every log that has entries which are not yet durable.
     behind: Mutex<HashMap<ConversationId, Option<Head>>>,
+    /// What failed: nothing is written any more.
+    poisoned: OnceLock<String>,
 }
 
 impl Shared {
     pub(super) fn gate(&self) -> MutexGuard<'_, ()> {
         self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What failed, if a write has.
+    pub(super) fn poisoned(&self) -> Option<String> {
+        self.poisoned.get().cloned()
     }
 
     /// While this is held, no log's head moves away from its durable one.
@@ -86,12 +97,10 @@ pub(super) struct Writer {
     /// As of the group that was last put together.
     tally: Tally,
     receipt: Receipt,
-    /// Bytes applied since the last flush.
-    unflushed: usize,
+    /// Bytes applied since the last sync.
+    unsynced_bytes: usize,
     /// When the oldest change was applied that is not synced.
     unsynced: Option<Instant>,
-    /// What failed: nothing is written any more.
-    poisoned: Option<String>,
 }
 
 /// Requests of one group that were accepted.
@@ -111,16 +120,15 @@ impl Writer {
         tally: Tally,
         receipt: Receipt,
     ) -> Self {
-        let (heads, poisoned) = (HashMap::new(), None);
+        let heads = HashMap::new();
         Self {
             engine,
             shared,
             heads,
             tally,
             receipt,
-            unflushed: 0,
+            unsynced_bytes: 0,
             unsynced: None,
-            poisoned,
         }
     }
 
@@ -139,7 +147,7 @@ impl Writer {
         }
         // Nobody is left to tell of a failure; the tally tells at reopen.
         let synced = self.unsynced.is_none() || self.reach(Level::Synced).is_ok();
-        if synced && self.poisoned.is_none() {
+        if synced && self.shared.poisoned().is_none() {
             self.engine.settle();
         }
     }
@@ -161,7 +169,7 @@ impl Writer {
     }
 
     fn serve(&mut self, requests: Vec<Request>) {
-        if let Some(reason) = &self.poisoned {
+        if let Some(reason) = self.shared.poisoned() {
             for request in requests {
                 let reason = reason.clone();
                 answer(&request.reply, Err(StoreError::Poisoned { reason }));
@@ -278,7 +286,7 @@ impl Writer {
             let _gate = self.shared.gate();
             self.engine.apply(changes)
         };
-        self.unflushed = self.unflushed.saturating_add(bytes);
+        self.unsynced_bytes = self.unsynced_bytes.saturating_add(bytes);
         self.unsynced.get_or_insert_with(Instant::now);
         applied.map_err(|error| self.poison(&error))
     }
@@ -291,8 +299,8 @@ impl Writer {
             .max()
             .unwrap_or(Level::Buffered);
         tell(&mut waiting, Level::Buffered);
-        let wanted = if self.unflushed >= GROUP_BYTES {
-            wanted.max(Level::Flushed)
+        let wanted = if self.unsynced_bytes >= UNSYNCED_BYTES {
+            Level::Synced
         } else {
             wanted
         };
@@ -326,9 +334,9 @@ impl Writer {
         };
         done.map_err(|error| self.poison(&error))?;
         match level {
-            Level::Buffered => {}
-            Level::Flushed => self.unflushed = 0,
+            Level::Buffered | Level::Flushed => {}
             Level::Synced => {
+                self.unsynced_bytes = 0;
                 self.unsynced = None;
                 self.shared.behind().clear();
             }
@@ -340,7 +348,7 @@ impl Writer {
     fn poison(&mut self, error: &StoreError) -> String {
         let reason = error.to_string();
         self.unsynced = None;
-        self.poisoned.get_or_insert(reason).clone()
+        self.shared.poisoned.get_or_init(|| reason).clone()
     }
 }
 

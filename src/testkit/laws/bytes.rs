@@ -2,10 +2,13 @@
 
 use super::{Found, demand};
 use crate::audit::export;
+use crate::log::{Body, Trigger};
+use crate::strategy::visit;
 use crate::testkit::case::Case;
 use crate::testkit::script::{Op, Script, Speaker, Words};
 use crate::testkit::tamper::{Alteration, noticed};
 use crate::testkit::world::{Failure, World};
+use crate::window::Projection;
 
 /// A log as its export, all bytes and salts included.
 pub(in crate::testkit) fn exported(world: &World) -> Result<Vec<u8>, Failure> {
@@ -14,8 +17,26 @@ pub(in crate::testkit) fn exported(world: &World) -> Result<Vec<u8>, Failure> {
     Ok(out)
 }
 
-/// The same inputs give the same bytes.
+/// The same inputs give the same bytes, and a strategy that is asked the same says the same.
 pub(super) fn determinism(case: &Case<'_>) -> Found {
+    let (run, chain) = (case.run()?, case.chain()?);
+    let mut fold = Projection::default();
+    for entry in &run.entries {
+        if matches!(entry.body, Body::Visited(_) | Body::Called(_)) {
+            for (position, strategy) in (0..).zip(&chain) {
+                let look = |()| visit(&fold, strategy.as_ref(), position, Trigger::Call);
+                let [first, second, third] = [(), (), ()].map(look);
+                let same = first == second && second == third;
+                demand!(
+                    same,
+                    "before {}: {} says one thing and another",
+                    entry.seq,
+                    strategy.spec()
+                );
+            }
+        }
+        fold.apply(entry);
+    }
     let (one, two) = (case.fresh()?, case.fresh()?);
     let (a, b) = (exported(&one)?, exported(&two)?);
     let lines = a.split(|b| *b == b'\n').zip(b.split(|b| *b == b'\n'));

@@ -102,12 +102,9 @@ fn prefix(world: &World, entries: usize) -> Result<Arc<dyn Backend>, Failure> {
     for sealed in world.sealed()?.into_iter().take(entries) {
         let payloads = (0..)
             .zip(sealed.entry.body.commitments())
-            .map(|(index, _)| {
-                let payload = world.backend.payload(id, sealed.entry.seq, index)?;
-                payload.ok_or_else(|| Failure::from("a payload is missing"))
-            });
+            .map(|(index, _)| world.backend.payload(id, sealed.entry.seq, index));
         records.push(Record {
-            payloads: payloads.collect::<Result<_, Failure>>()?,
+            payloads: payloads.collect::<Result<_, _>>()?,
             seq: sealed.entry.seq,
             hash: sealed.hash,
             entry: sealed.bytes,

@@ -1,0 +1,301 @@
+//! `self-test`: the reliability figures, measured on this machine's own disk.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use ctxlog::engine::{Environment as _, Error, System};
+use ctxlog::testkit::{Check, ELSEWHERE, Elsewhere, Figure, SUITE, Settings, crash};
+use serde::Serialize;
+
+use crate::cli::errors::{Failure, INTEGRITY};
+use crate::cli::human;
+use crate::cli::progress::Progress;
+use crate::cli::{Context, args, output};
+
+#[derive(Serialize)]
+struct Line<'a> {
+    schema: &'static str,
+    number: &'a str,
+    name: &'a str,
+    goal: &'a str,
+    value: &'a str,
+    verdict: &'static str,
+    seed: u64,
+    seconds: f64,
+    command: Option<&'a str>,
+}
+
+const SCHEMA: &str = "ctxlog.self-test/1";
+
+/// What was measured, or why it was not.
+struct Measured {
+    figure: Figure,
+    verdict: &'static str,
+    seconds: f64,
+}
+
+pub fn run(cx: &mut Context, args: &args::SelfTest) -> Result<u8, Failure> {
+    let seed = args.seed.map_or_else(any_seed, Ok)?;
+    if let (Some(work), Some(dir)) = (args.child, &args.dir) {
+        let mut out = std::io::stdout();
+        let done = crash::child(work, dir, seed, &mut out);
+        return Ok(u8::from(done.is_err())); // it has told the parent why
+    }
+    let (checks, elsewhere) = chosen(&args.only)?;
+    let place = Place::new(cx, args)?;
+    let program = std::env::current_exe();
+    let program = program.map_err(|e| Failure::file("find", Path::new("this program"), &e))?;
+    let settings = Settings {
+        size: args.size.into(),
+        seed,
+        dir: place.0.clone(),
+        program,
+    };
+    let mut all = Vec::new();
+    for check in checks {
+        let measured = measure(cx, check, &settings)?;
+        if cx.json {
+            let Measured {
+                figure,
+                verdict,
+                seconds,
+            } = &measured;
+            cx.out.json(&line(figure, verdict, seed, *seconds, None))?;
+            cx.out.flush()?;
+        }
+        all.push(measured);
+    }
+    if cx.json {
+        for one in &elsewhere {
+            let figure = Figure::skipped(one.number, one.name, "", one.why);
+            cx.out
+                .json(&line(&figure, "not-covered", seed, 0.0, Some(one.command)))?;
+        }
+    } else {
+        show(cx, &all, &elsewhere, &settings)?;
+    }
+    verdict(&all, place)
+}
+
+fn any_seed() -> Result<u64, Failure> {
+    let random = System.random().map_err(Error::Randomness)?;
+    // Short enough to be typed again.
+    let few = random.first_chunk().copied().unwrap_or_default();
+    Ok(u64::from(u32::from_le_bytes(few)))
+}
+
+type Chosen = (Vec<&'static Check>, Vec<&'static Elsewhere>);
+
+/// The figures of these numbers, or all.
+fn chosen(only: &[String]) -> Result<Chosen, Failure> {
+    let wanted = |number: &str| only.is_empty() || only.iter().any(|n| n == number);
+    let here: Vec<_> = SUITE.iter().filter(|c| wanted(c.number)).collect();
+    let elsewhere: Vec<_> = ELSEWHERE.iter().filter(|e| wanted(e.number)).collect();
+    let is_known = |n: &&String| {
+        SUITE.iter().any(|c| c.number == **n) || ELSEWHERE.iter().any(|e| e.number == **n)
+    };
+    if let Some(unknown) = only.iter().find(|n| !is_known(n)) {
+        let numbers: Vec<_> = SUITE.iter().map(|c| c.number).collect();
+        let message = format!("there is no figure '{unknown}'");
+        let help = format!(
+            "the figures that can be measured here are {}",
+            numbers.join(", ")
+        );
+        return Err(Failure::usage("invalid-option", message, help));
+    }
+    Ok((here, elsewhere))
+}
+
+/// The fresh directory.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(cx: &Context, args: &args::SelfTest) -> Result<Self, Failure> {
+        let beside = cx.store.parent().filter(|p| !p.as_os_str().is_empty());
+        let within = args.dir.as_deref().or(beside).unwrap_or(Path::new("."));
+        let fail = |path: &Path, e| Failure::file("make the directory", path, &e);
+        let dir = within.join(format!(".ctxlog-self-test-{}", std::process::id()));
+        fs::create_dir(&dir).map_err(|e| fail(&dir, e))?;
+        let dir = dir.canonicalize().map_err(|e| fail(&dir, e))?;
+        Ok(Self(dir))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.0.as_os_str().is_empty() {
+            return;
+        }
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            output::note(&format!(
+                "{} could not be removed: {error}",
+                self.0.display()
+            ));
+        }
+    }
+}
+
+fn measure(cx: &Context, check: &Check, settings: &Settings) -> Result<Measured, Failure> {
+    let dir = settings.dir.join(check.number);
+    fs::create_dir(&dir).map_err(|e| Failure::file("make the directory", &dir, &e))?;
+    let own = Settings {
+        dir,
+        ..settings.clone()
+    };
+    let began = Instant::now();
+    let mut progress = Progress::new(cx.progress, check.name);
+    let measured = (check.run)(&own, &mut |done, total| progress.at(done, total));
+    drop(progress);
+    let (figure, verdict) = match measured {
+        Ok(figure) => {
+            let verdict = match figure.holds {
+                Some(true) => "holds",
+                Some(false) => "broken",
+                None => "skipped",
+            };
+            (figure, verdict)
+        }
+        Err(trouble) => {
+            let why = format!("could not be measured: {trouble}");
+            (Figure::skipped(check.number, check.name, "", why), "failed")
+        }
+    };
+    let seconds = (began.elapsed().as_secs_f64() * 10.0).round() / 10.0;
+    Ok(Measured {
+        figure,
+        verdict,
+        seconds,
+    })
+}
+
+fn line<'a>(
+    figure: &'a Figure,
+    verdict: &'static str,
+    seed: u64,
+    seconds: f64,
+    command: Option<&'a str>,
+) -> Line<'a> {
+    let Figure {
+        number,
+        name,
+        goal,
+        value,
+        ..
+    } = figure;
+    Line {
+        schema: SCHEMA,
+        number,
+        name,
+        goal,
+        value,
+        verdict,
+        seed,
+        seconds,
+        command,
+    }
+}
+
+fn show(
+    cx: &mut Context,
+    all: &[Measured],
+    elsewhere: &[&Elsewhere],
+    settings: &Settings,
+) -> Result<(), Failure> {
+    let titles = ["figure", "what", "goal", "value", "verdict"];
+    let mut rows = vec![titles.map(str::to_owned).to_vec()];
+    for Measured {
+        figure, verdict, ..
+    } in all
+    {
+        let Figure {
+            number,
+            name,
+            goal,
+            value,
+            ..
+        } = figure;
+        let cells = [number, name, goal, value].map(|cell| human::escape(cell));
+        rows.push([cells.as_slice(), &[(*verdict).to_owned()]].concat());
+    }
+    if rows.len() > 1 {
+        let table = human::table(&rows, &[]);
+        let fits = table
+            .iter()
+            .all(|row| human::columns_of(row) <= cx.look.width);
+        if fits || !cx.look.wraps {
+            for (n, row) in table.iter().enumerate() {
+                let row = if n == 0 {
+                    cx.look.dim(row)
+                } else {
+                    row.clone()
+                };
+                cx.out.line(&row)?;
+            }
+        } else {
+            for row in rows.iter().skip(1) {
+                stacked(cx, row)?;
+            }
+        }
+    }
+    for one in elsewhere {
+        let Elsewhere {
+            number,
+            name,
+            why,
+            command,
+        } = one;
+        let command = cx.look.id(command);
+        cx.text(
+            &format!("not covered: {number}, {name}: {why}; `{command}`"),
+            13,
+        )?;
+    }
+    let again = cx.look.id(&format!("--seed {}", settings.seed));
+    cx.text(&format!("the same instants again: {again}"), 2)
+}
+
+/// A row of the table where it is too wide: a line a cell.
+fn stacked(cx: &mut Context, row: &[String]) -> Result<(), Failure> {
+    let [number, name, goal, value, verdict] = row else {
+        return Ok(());
+    };
+    let verdict = if verdict == "holds" {
+        cx.look.good(verdict)
+    } else {
+        cx.look.bad(verdict)
+    };
+    cx.text(&format!("{number:<4} {verdict}: {name}"), 5)?;
+    for (what, text) in [("goal", goal), ("value", value)] {
+        if !text.is_empty() {
+            cx.text(&format!("     {what:<5} {text}"), 11)?;
+        }
+    }
+    Ok(())
+}
+
+fn verdict(all: &[Measured], mut place: Place) -> Result<u8, Failure> {
+    let of = |verdict| {
+        all.iter()
+            .filter(|m| m.verdict == verdict)
+            .collect::<Vec<_>>()
+    };
+    let numbers = |some: &[&Measured]| {
+        let numbers: Vec<_> = some.iter().map(|m| m.figure.number.as_str()).collect();
+        numbers.join(", ")
+    };
+    let broken = of("broken");
+    if !broken.is_empty() {
+        let kept = std::mem::take(&mut place.0);
+        let message = format!("not as promised: figure {}", numbers(&broken));
+        let help = format!("what was left is in {}; please report it", kept.display());
+        return Err(Failure::new(INTEGRITY, "figure-broken", message, help));
+    }
+    let failed = of("failed");
+    if !failed.is_empty() {
+        let message = format!("could not be measured: figure {}", numbers(&failed));
+        let help = "the table says why; try another directory with --dir";
+        return Err(Failure::usage("not-measured", message, help));
+    }
+    Ok(0)
+}

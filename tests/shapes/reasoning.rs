@@ -1,0 +1,109 @@
+//! Reasoning that a provider signed.
+
+use ctxlog::engine::Conversation;
+use ctxlog::formats::Profile;
+use ctxlog::log::Message;
+use serde_json::{Value, json};
+
+use crate::support::{blocks, every_cut, read_anthropic, sends, sound};
+use crate::talk::{chat, talk};
+
+/// A model message of reasoning, words where some are given, and calls; and as it has to be sent.
+fn thinks(mark: &str, text: Option<&str>, calls: &[&str]) -> (Message, Value) {
+    let mut content = vec![json!({
+        "type": "thinking", "thinking": format!("about {mark}"), "signature": format!("sig {mark}"),
+    })];
+    content.extend(text.map(|text| json!({"type": "text", "text": text})));
+    let call = |id: &&str| json!({"type": "tool_use", "id": id, "name": "tool", "input": {}});
+    content.extend(calls.iter().map(call));
+    let message = json!({"role": "assistant", "content": content});
+    (read_anthropic(&message.to_string()), message)
+}
+
+/// The messages of the body that hold reasoning.
+fn thinking(chat: &Conversation) -> Vec<Value> {
+    let (messages, _) = sends(chat, Profile::Anthropic);
+    let holds = |m: &Value| m.to_string().contains(r#""type":"thinking""#);
+    messages.into_iter().filter(holds).collect()
+}
+
+/// B110. A call was removed beside signed reasoning, or two turns were merged, and the signature no
+/// longer held.
+#[test]
+fn signed_reasoning_is_sent_with_its_whole_message_or_not_at_all() {
+    for spec in every_cut() {
+        let chat = chat(&spec);
+        let given = [
+            thinks("one", None, &["a", "b"]),
+            thinks("two", Some("so"), &["c"]),
+            thinks("three", Some("well"), &[]),
+            thinks("four", None, &["d", "e"]),
+        ];
+        let wire: Vec<&Value> = given.iter().map(|g| &g.1).collect();
+        talk(&chat, "S U");
+        for (message, results) in given.iter().map(|g| &g.0).zip(["Ra Rb", "Rc", "", "Rd"]) {
+            chat.append(message.clone()).unwrap();
+            talk(&chat, results);
+            // `e` gets no result: its call is closed, not removed.
+            chat.call().unwrap();
+            let sent = thinking(&chat);
+            assert!(sent.iter().all(|m| wire.contains(&m)), "{spec}: {sent:?}");
+            sound(&chat);
+        }
+        talk(&chat, "A U A U");
+        chat.call().unwrap();
+        let sent = thinking(&chat);
+        assert!(sent.iter().all(|m| wire.contains(&m)), "{spec}: {sent:?}");
+    }
+    // Two in a row stay two, each with its own.
+    let chat = chat("");
+    talk(&chat, "U");
+    let (one, two) = (
+        thinks("one", Some("x"), &[]),
+        thinks("two", Some("y"), &["a"]),
+    );
+    chat.append(one.0).unwrap();
+    chat.append(two.0).unwrap();
+    talk(&chat, "Ra U");
+    assert_eq!(thinking(&chat), [one.1, two.1]);
+}
+
+/// B111. Long reasoning was clipped with the rest.
+#[test]
+fn reasoning_is_never_shortened() {
+    for long in [20_000, 200_000] {
+        let mark = "\u{6f22}x \"q\" \u{1f600}".repeat(long / 10);
+        let (message, wire) = thinks(&mark, Some("so"), &["a"]);
+        for spec in ["", "token-budget:limit=10,keep=2", "sliding-window:keep=2"] {
+            let chat = chat(spec);
+            talk(&chat, "U");
+            chat.append(message.clone()).unwrap();
+            talk(&chat, "Ra");
+            chat.call().unwrap();
+            assert_eq!(thinking(&chat), std::slice::from_ref(&wire), "{spec}");
+            sound(&chat);
+        }
+    }
+}
+
+/// B113. Calls were pruned and left a message of reasoning alone.
+#[test]
+fn no_turn_is_left_with_reasoning_alone() {
+    for spec in every_cut() {
+        let chat = chat(&spec);
+        talk(&chat, "S U");
+        for (n, end) in ["Ra A U", "A", "Ra", "U", "A U A U A"].iter().enumerate() {
+            let (message, _) = thinks(&n.to_string(), None, &["a"]);
+            chat.append(message).unwrap();
+            talk(&chat, end);
+            chat.call().unwrap();
+            // Messages of one side in a row are one turn.
+            let (messages, _) = sends(&chat, Profile::Anthropic);
+            for turn in messages.chunk_by(|a, b| a["role"] == b["role"]) {
+                let other = |(_, b): &(&str, &Value)| b["type"] != "thinking";
+                assert!(blocks(turn).iter().any(other), "{spec}: {turn:?}");
+            }
+        }
+        sound(&chat);
+    }
+}
