@@ -263,3 +263,11 @@ fn a_visit_that_the_guard_must_not_allow_is_noticed() {
         );
     }
 }
+
+/// The model says so too: no request has less than one token.
+#[test]
+fn a_report_of_no_tokens_is_no_reading() {
+    world(
+        "strategy token-budget:limit=1,low=0.1,keep=0,measure=reported\ncall usage 0\nsay person \"a b c\"\ncall\n",
+    );
+}

@@ -338,10 +338,14 @@ impl Model {
     }
 
     /// The newest reported reading serves this window when the window it was reported for is a
-    /// prefix of this one: its length and its input tokens.
+    /// prefix of this one: its length and its input tokens. A report of nothing is no reading: no
+    /// request has less than one token.
     fn serves(&self) -> Result<(usize, u64), VisitOutcome> {
         let reading = self.log.iter().rev().find_map(|e| match &e.body {
-            Body::Returned(r) => Some((r.call.0, r.usage?.total_input()?)),
+            Body::Returned(r) => {
+                let input = r.usage?.total_input().filter(|input| *input > 0);
+                Some((r.call.0, input?))
+            }
             _ => None,
         });
         let (call, input) = reading.ok_or(VisitOutcome::Unmeasurable)?;
