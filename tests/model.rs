@@ -99,6 +99,23 @@ fn world(script: &str) -> World {
     World::run(&script, &[]).unwrap()
 }
 
+/// The message that holds the first call of a world.
+fn called(world: &World) -> MessageId {
+    let calls = |e: &Entry| match &e.body {
+        Body::Appended(a) => a.skeleton.parts.iter().any(|p| p.kind == PartKind::Call),
+        _ => false,
+    };
+    MessageId(
+        world
+            .entries()
+            .unwrap()
+            .into_iter()
+            .find(calls)
+            .unwrap()
+            .seq,
+    )
+}
+
 #[test]
 fn a_second_result_of_a_call_in_one_message_is_a_duplicate() {
     for ids in ["one", "unique", "absent"] {
@@ -115,10 +132,7 @@ fn what_leaves_again_leaves_for_its_groups_reason() {
     let late = "results 0 \"ok\"\n";
     for before in [true, false] {
         let mut world = world(&format!("{left}{}", if before { late } else { "" }));
-        let called = world.entries().unwrap().into_iter().find(|e| {
-            matches!(&e.body, Body::Appended(a) if a.skeleton.parts.iter().any(|p| p.kind == PartKind::Call))
-        });
-        let called = MessageId(called.unwrap().seq);
+        let called = called(&world);
         world.ask(&Request::Restore(called)).unwrap();
         let restored = world.head().unwrap();
         if !before {
@@ -131,6 +145,24 @@ fn what_leaves_again_leaves_for_its_groups_reason() {
         assert_eq!(left[0].reason, LeftReason::BeyondKeep);
         assert!(left[0].messages.contains(called));
     }
+}
+
+/// What came back by an edit has left again; a real result superseding a synthetic one meanwhile is
+/// nothing that would have to be undone first.
+#[test]
+fn a_superseded_result_is_not_in_the_way_of_an_undo() {
+    let mut world = world(&format!(
+        "strategy sliding-window:keep=1,unit=group\ncalls 1\ncall\n{PLAIN}"
+    ));
+    let called = called(&world);
+    world.ask(&Request::Restore(called)).unwrap();
+    let restored = world.head().unwrap();
+    for op in ["call", "call", "results 0 \"ok\""] {
+        world.perform(&op.parse().unwrap()).unwrap();
+    }
+    assert!(!world.chat.window().unwrap().contains(called));
+    let answer = world.ask(&Request::Undo(restored)).unwrap();
+    assert_eq!(answer, Answer::Refused(RequestReason::NothingMatches));
 }
 
 /// What a model is asked, and what came of it, at the last operation of a script.
@@ -230,4 +262,12 @@ fn a_visit_that_the_guard_must_not_allow_is_noticed() {
             "lie {n}: {told:?}"
         );
     }
+}
+
+/// The model says so too: no request has less than one token.
+#[test]
+fn a_report_of_no_tokens_is_no_reading() {
+    world(
+        "strategy token-budget:limit=1,low=0.1,keep=0,measure=reported\ncall usage 0\nsay person \"a b c\"\ncall\n",
+    );
 }

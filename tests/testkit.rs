@@ -211,24 +211,25 @@ fn a_strategy_that_panics_is_rejected_with_its_words() {
     assert!(rejected.script.unwrap().ops.len() <= 3);
 }
 
+/// Names itself otherwise each time.
+#[derive(Debug)]
+struct Numbered(AtomicU64);
+impl Strategy for Numbered {
+    fn spec(&self) -> String {
+        format!("numbered:{}", self.0.fetch_add(1, Ordering::Relaxed))
+    }
+    fn unit(&self) -> Unit {
+        Unit::Group
+    }
+    fn plan(&self, _: &Frame<'_>) -> Plan {
+        Plan::NotDue
+    }
+}
+
 #[test]
 fn impossible_parameters_and_a_spec_that_changes_are_rejected_before_anything_is_tried() {
     let impossible = rejected(SlidingWindow::new(0));
     assert!(matches!(impossible.problem, Problem::Unusable(_)) && impossible.script.is_none());
-
-    #[derive(Debug)]
-    struct Numbered(AtomicU64);
-    impl Strategy for Numbered {
-        fn spec(&self) -> String {
-            format!("numbered:{}", self.0.fetch_add(1, Ordering::Relaxed))
-        }
-        fn unit(&self) -> Unit {
-            Unit::Group
-        }
-        fn plan(&self, _: &Frame<'_>) -> Plan {
-            Plan::NotDue
-        }
-    }
     let changing = rejected(Numbered(AtomicU64::new(0)));
     assert!(
         matches!(changing.problem, Problem::Unusable(_)),

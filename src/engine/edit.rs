@@ -267,20 +267,22 @@ fn entered_by(
     change: &Change,
 ) -> Result<BTreeSet<MessageId>, Error> {
     let mut out = BTreeSet::new();
-    for id in state.ids_in(&change.entered) {
-        let life = state.message(id).and_then(|m| m.lives.last());
-        match life.filter(|l| l.entered.seq == entry) {
-            None => {}
-            Some(life) => match &life.left {
-                None => {
-                    out.insert(id);
-                }
-                Some(end) if end.reason == LeftReason::Superseded => {}
-                Some(end) if state.conservation(id) == Some(Conservation::Covered) => {
-                    return Err(conflict(entry, end.by.seq));
-                }
-                Some(_) => {}
-            },
+    for message in state.ids_in(&change.entered) {
+        let Some(message) = state.message(message) else {
+            continue;
+        };
+        let life = message.lives.last().filter(|l| l.entered.seq == entry);
+        match life.map(|l| &l.left) {
+            Some(None) => {
+                out.insert(message.id);
+            }
+            Some(Some(end))
+                if !superseded(message)
+                    && state.conservation(message.id) == Some(Conservation::Covered) =>
+            {
+                return Err(conflict(entry, end.by.seq));
+            }
+            Some(Some(_)) | None => {}
         }
     }
     Ok(out)

@@ -30,8 +30,8 @@ impl Model {
 
     /// Gives back the window from before a visit or an edit, as far as later entries allow: what it
     /// let leave and is out by it comes back with its group; what it brought back and is there by it
-    /// leaves again, with its group, for the reason it had left for. An entry that changed no window,
-    /// or that is undone, or whose change nothing is left of, is no entry to undo.
+    /// leaves again, with its group, each message for the reason it had left for. An entry that
+    /// changed no window, or that is undone, or whose change nothing is left of, is no entry to undo.
     pub(super) fn undo(&mut self, entry: u64) -> Result<(), RequestReason> {
         let nothing = RequestReason::NothingMatches;
         if self.undone(entry) {
@@ -52,13 +52,12 @@ impl Model {
         let groups = self.now.groups();
         for group in &groups {
             let brought = |id| names(&change.entered, id) && self.entered_by(id) == Some(entry);
-            if group.ids.iter().any(|id| brought(*id)) {
-                let reason = self.left_for(&group.ids, entry);
-                let reason = reason.unwrap_or(LeftReason::Cleared);
-                leaving
-                    .entry(reason)
-                    .or_default()
-                    .extend(group.ids.iter().copied());
+            if !group.ids.iter().any(|id| brought(*id)) {
+                continue;
+            }
+            for id in &group.ids {
+                let reason = self.left_for(*id).unwrap_or(LeftReason::Cleared);
+                leaving.entry(reason).or_default().insert(*id);
             }
         }
         if entered.is_empty() && leaving.is_empty() {
@@ -123,14 +122,13 @@ impl Model {
         newest.map(|e| e.seq.0)
     }
 
-    /// Why a group had left before an entry.
-    fn left_for(&self, group: &[u64], before: u64) -> Option<LeftReason> {
-        let earlier = self.log.iter().rev().filter(|e| e.seq.0 < before);
-        earlier.filter_map(|e| e.body.change()).find_map(|c| {
-            let names = |l: &&Left| group.iter().any(|id| names(&l.messages, *id));
-            let left = c.left.iter().find(names);
-            left.map(|l| l.reason)
-        })
+    /// Why a message had left before it came back; one that had not, as the first of its group did.
+    fn left_for(&self, id: u64) -> Option<LeftReason> {
+        let own = |id: u64| {
+            let out = self.now.get(id)?.was_out.as_ref()?;
+            out.stand_in.is_none().then_some(out.reason)
+        };
+        own(id).or_else(|| self.now.group(id).into_iter().find_map(own))
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Message {
     pub skeletons: Vec<Arc<Skeleton>>,
     /// How it is out of the window; `None`: it is in it.
     pub out: Option<Out>,
+    /// How it was out of the window before it came back last.
+    pub was_out: Option<Out>,
     /// Calls before the entry that last brought it back.
     pub restored: Option<usize>,
 }
@@ -180,6 +182,7 @@ impl Moment {
             forms: vec![(n, n, a.content)],
             skeletons: vec![Arc::new(a.skeleton.clone())],
             out,
+            was_out: None,
             restored: None,
         });
         let out = Out {
@@ -315,6 +318,7 @@ impl Moment {
             forms: vec![(n, n, s.content)],
             skeletons: vec![Arc::new(s.skeleton.clone())],
             out: None,
+            was_out: None,
             restored: None,
         });
     }
@@ -340,7 +344,7 @@ impl Moment {
             let Some(m) = self.messages.iter_mut().find(|m| m.id == id) else {
                 continue;
             };
-            m.out = None;
+            m.was_out = m.out.take().or(m.was_out.take());
             m.restored = Some(calls);
             if let Some((sources, reason)) = m.sources.clone() {
                 let covered: Vec<u64> = sources

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::decide::Model;
 use super::fold::Moment;
-use crate::log::{GroupReason, LeftReason, MessageId, Ranges, Reading, Role, Seq, Unit, Visited};
+use crate::log::{GroupReason, LeftReason, MessageId, Ranges, Reading, Role, Seq, Visited};
 
 /// A group of the window.
 #[derive(Clone, Debug)]
@@ -99,13 +99,17 @@ impl Moment {
     }
 }
 
+/// What a group holds of a measure: units by name with their sizes. One that groups share goes only
+/// with the last of them.
+pub(super) type Units = Vec<(usize, u64)>;
+
 /// What a strategy wants of the groups.
 pub(super) struct Wish {
     pub before: Reading,
     pub limit: u64,
     pub target: u64,
-    /// Per group: what goes of the measure with it. Requests are counted, not summed.
-    pub sizes: Vec<u64>,
+    /// Per group: what it holds of what is measured.
+    pub units: Vec<Units>,
     pub keep: BTreeSet<usize>,
     pub head: BTreeSet<usize>,
     /// Whether every group is asked, also when the target is met.
@@ -127,7 +131,7 @@ impl Model {
     pub(super) fn decide(&self, groups: &[Group], wish: &Wish) -> Vec<Fate> {
         let mut fates = vec![Fate::NotNeeded; groups.len()];
         for (i, group) in groups.iter().enumerate() {
-            if !wish.ask_all && after(wish, groups, &fates) <= wish.target {
+            if !wish.ask_all && after(wish, &fates) <= wish.target {
                 break;
             }
             let strategy = if wish.head.contains(&i) {
@@ -155,12 +159,10 @@ impl Model {
             return fates;
         }
         let mut back = fates.clone();
-        for i in (0..groups.len())
-            .rev()
-            .filter(|i| fates.get(*i).is_some_and(cut))
-        {
+        let newest_first = (0..groups.len()).rev();
+        for i in newest_first.filter(|i| fates.get(*i).is_some_and(cut)) {
             set(&mut back, i, Fate::Refuses(GroupReason::IllegalOpener));
-            if after(wish, groups, &back) > wish.target {
+            if after(wish, &back) > wish.target {
                 break;
             }
             if self.opener(groups, &back).is_none() {
@@ -181,12 +183,8 @@ impl Model {
     /// The group of the message that the window would open on, where that is no user message.
     fn opener(&self, groups: &[Group], fates: &[Fate]) -> Option<usize> {
         let group_of = |id: &u64| groups.iter().position(|g| g.ids.contains(id));
-        for id in self
-            .now
-            .window
-            .iter()
-            .filter(|id| !self.now.in_envelope(**id))
-        {
+        let window = self.now.window.iter();
+        for id in window.filter(|id| !self.now.in_envelope(**id)) {
             let group = group_of(id)?;
             if matches!(fates.get(group), Some(Fate::Leaves(_))) {
                 continue;
@@ -231,31 +229,16 @@ fn set(fates: &mut [Fate], at: usize, fate: Fate) {
     fates.get_mut(at).into_iter().for_each(|f| *f = fate);
 }
 
-/// How much these groups hold. Groups of one run are one request.
-pub(super) fn amount(groups: &[Group], sizes: &[u64], unit: Unit, of: &BTreeSet<usize>) -> u64 {
-    let those = groups
-        .iter()
-        .zip(sizes)
-        .enumerate()
-        .filter(|(i, _)| of.contains(i));
-    if unit == Unit::Request {
-        let outside = those.filter(|(_, (g, _))| !g.envelope);
-        let runs: BTreeSet<usize> = outside.map(|(_, (g, _))| g.run).collect();
-        return u64::try_from(runs.len()).unwrap_or(u64::MAX);
-    }
-    those.fold(0, |sum: u64, (_, (_, size))| sum.saturating_add(*size))
+/// How much some groups hold together.
+pub(super) fn amount(units: &[Units], of: impl Fn(usize) -> bool) -> u64 {
+    let those = units.iter().enumerate().filter(|(i, _)| of(*i));
+    let held: BTreeMap<usize, u64> = those.flat_map(|(_, units)| units.iter().copied()).collect();
+    held.into_values().fold(0, u64::saturating_add)
 }
 
 /// The measure of what remains.
-pub(super) fn after(wish: &Wish, groups: &[Group], fates: &[Fate]) -> u64 {
-    let leaves = |i: &usize| matches!(fates.get(*i), Some(Fate::Leaves(_)));
-    let (gone, stay): (BTreeSet<usize>, BTreeSet<usize>) =
-        (0..groups.len()).partition(|i| leaves(i));
-    match wish.before.unit {
-        Unit::Request => amount(groups, &wish.sizes, Unit::Request, &stay),
-        unit => {
-            let gone = amount(groups, &wish.sizes, unit, &gone);
-            wish.before.amount.saturating_sub(gone)
-        }
-    }
+pub(super) fn after(wish: &Wish, fates: &[Fate]) -> u64 {
+    let stays = |i: usize| !matches!(fates.get(i), Some(Fate::Leaves(_)));
+    let gone = amount(&wish.units, |_| true).saturating_sub(amount(&wish.units, stays));
+    wish.before.amount.saturating_sub(gone)
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::decide::Model;
-use super::guard::{Fate, Group, Wish, after, amount};
+use super::guard::{Fate, Group, Units, Wish, after, amount};
 use crate::log::{
     Body, Change, GroupReason, Left, LeftReason, Ranges, Reading, Refused, Seq, Settings, Skeleton,
     Trigger, Unit, VisitOutcome, Visited,
@@ -138,7 +138,7 @@ impl Model {
         let mut visit = self.blank_visit(position, rule, previous, wish.before.clone());
         visit.limit = wish.limit;
         visit.target = wish.target;
-        end(&mut visit, after(&wish, &groups, &fates));
+        end(&mut visit, after(&wish, &fates));
         self.account(&groups, &fates, &mut visit);
         Ok(Some(visit))
     }
@@ -201,37 +201,34 @@ impl Model {
     /// aside; wants everything outside the newest (and the head) to leave. What the head adds to the
     /// newest is kept on top of them. `make-room`, the test kit's, keeps fewer than its limit.
     fn newest(&self, rule: &Rule, groups: &[Group]) -> Due {
-        let unit = rule.unit();
-        let (most, count, reach) = match rule.name() {
-            "head-tail" => (
-                rule.number("window"),
-                rule.number("window"),
-                rule.number("head"),
-            ),
-            "make-room" => (rule.number("limit"), rule.number("keep"), 0),
-            _ => (rule.number("keep"), rule.number("keep"), 0),
+        let newest = if rule.name() == "head-tail" {
+            "window"
+        } else {
+            "keep"
         };
-        let keep = self.newest_groups(groups, count, unit);
-        let head = self.head_groups(groups, reach);
-        let sizes: Vec<u64> = groups.iter().map(|g| size(g, unit)).collect();
-        let all: BTreeSet<usize> = (0..groups.len()).collect();
-        let before = amount(groups, &sizes, unit, &all);
-        let both: BTreeSet<usize> = keep.union(&head).copied().collect();
-        let tail = amount(groups, &sizes, unit, &keep);
-        let beside = amount(groups, &sizes, unit, &both).saturating_sub(tail);
-        let limit = most.saturating_add(beside);
+        let count = rule.number(newest);
+        let units = self.units(groups, rule.unit());
+        let keep = newest_groups(&units, count);
+        let head = self.head_groups(groups, rule.number("head"));
+        let before = amount(&units, |_| true);
+        let both = amount(&units, |i| keep.contains(&i) || head.contains(&i));
+        let beside = both.saturating_sub(amount(&units, |i| keep.contains(&i)));
+        let limit = match rule.name() {
+            "make-room" => rule.number("limit"),
+            _ => count.saturating_add(beside),
+        };
         if before <= limit {
             return Due::No;
         }
         Due::Yes(Wish {
             before: Reading {
-                unit,
+                unit: rule.unit(),
                 method: "count".into(),
                 amount: before,
             },
             limit,
             target: limit,
-            sizes,
+            units,
             keep,
             head,
             ask_all: true,
@@ -239,33 +236,21 @@ impl Model {
         })
     }
 
-    /// The groups that hold one of the newest units, the envelope aside.
-    fn newest_groups(&self, groups: &[Group], count: u64, unit: Unit) -> BTreeSet<usize> {
-        let count = usize::try_from(count).unwrap_or(usize::MAX);
-        let outside = || groups.iter().enumerate().filter(|(_, g)| !g.envelope);
-        match unit {
+    /// Per group outside the envelope: its units, named so that newer ones have larger names. The
+    /// groups of a run share that run.
+    fn units(&self, groups: &[Group], unit: Unit) -> Vec<Units> {
+        let one = |name: usize| (name, 1);
+        let of = |(i, group): (usize, &Group)| match unit {
+            _ if group.envelope => Units::new(),
             Unit::Message => {
-                let window = self.now.window.iter().rev();
-                let outside_envelope = window.filter(|id| !self.now.in_envelope(**id));
-                let newest: Vec<u64> = outside_envelope.take(count).copied().collect();
-                outside()
-                    .filter(|(_, g)| g.ids.iter().any(|id| newest.contains(id)))
-                    .map(|(i, _)| i)
-                    .collect()
+                let window = self.now.window.iter().enumerate();
+                let own = window.filter(|(_, id)| group.ids.contains(id));
+                own.map(|(at, _)| one(at)).collect()
             }
-            Unit::Request => {
-                let runs: BTreeSet<usize> = outside().map(|(_, g)| g.run).collect();
-                let newest: Vec<usize> = runs.into_iter().rev().take(count).collect();
-                outside()
-                    .filter(|(_, g)| newest.contains(&g.run))
-                    .map(|(i, _)| i)
-                    .collect()
-            }
-            _ => {
-                let all: Vec<usize> = outside().map(|(i, _)| i).collect();
-                all.into_iter().rev().take(count).collect()
-            }
-        }
+            Unit::Request => vec![one(group.run)],
+            _ => vec![one(i)],
+        };
+        groups.iter().enumerate().map(of).collect()
     }
 
     /// The groups that hold one of the first messages of the conversation, whatever their role.
@@ -290,10 +275,8 @@ impl Model {
             return Due::No;
         }
         let item = |id: &u64| items.get(id).copied().unwrap_or(0);
-        let sizes = groups
-            .iter()
-            .map(|g| g.ids.iter().map(item).fold(0, u64::saturating_add))
-            .collect();
+        let tokens = |g: &Group| g.ids.iter().map(item).fold(0, u64::saturating_add);
+        let units = groups.iter().enumerate().map(|(i, g)| vec![(i, tokens(g))]);
         let low = limit.saturating_mul(rule.thousandths("low"));
         Due::Yes(Wish {
             before: Reading {
@@ -303,8 +286,8 @@ impl Model {
             },
             limit,
             target: low.checked_div(1_000).unwrap_or(0),
-            sizes,
-            keep: self.newest_groups(groups, rule.number("keep"), Unit::Group),
+            units: units.collect(),
+            keep: newest_groups(&self.units(groups, Unit::Group), rule.number("keep")),
             head: BTreeSet::new(),
             ask_all: false,
             reason: LeftReason::OverBudget,
@@ -355,10 +338,14 @@ impl Model {
     }
 
     /// The newest reported reading serves this window when the window it was reported for is a
-    /// prefix of this one: its length and its input tokens.
+    /// prefix of this one: its length and its input tokens. A report of nothing is no reading: no
+    /// request has less than one token.
     fn serves(&self) -> Result<(usize, u64), VisitOutcome> {
         let reading = self.log.iter().rev().find_map(|e| match &e.body {
-            Body::Returned(r) => Some((r.call.0, r.usage?.total_input()?)),
+            Body::Returned(r) => {
+                let input = r.usage?.total_input().filter(|input| *input > 0);
+                Some((r.call.0, input?))
+            }
             _ => None,
         });
         let (call, input) = reading.ok_or(VisitOutcome::Unmeasurable)?;
@@ -463,12 +450,14 @@ fn asked(visit: &Visited) -> bool {
     !matches!(visit.outcome, Unmeasurable | StaleMeasurement)
 }
 
-fn size(group: &Group, unit: Unit) -> u64 {
-    match unit {
-        _ if group.envelope => 0,
-        Unit::Message => u64::try_from(group.ids.len()).unwrap_or(u64::MAX),
-        _ => 1,
-    }
+/// The groups that hold one of the newest units.
+fn newest_groups(units: &[Units], count: u64) -> BTreeSet<usize> {
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    let all: BTreeSet<usize> = units.iter().flatten().map(|(name, _)| *name).collect();
+    let newest: Vec<usize> = all.into_iter().rev().take(count).collect();
+    let holds = |of: &Units| of.iter().any(|(name, _)| newest.contains(name));
+    let groups = units.iter().enumerate();
+    groups.filter(|(_, of)| holds(of)).map(|(i, _)| i).collect()
 }
 
 /// Tokens of the settings in force by a method; by the estimate a quarter of their bytes.
