@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::model::{Moment, moments};
 use super::script::{Said, Script};
 use super::world::{Failure, World};
+use crate::formats::Transcript;
 use crate::log::{Body, Entry, Provenance, Visited};
 use crate::strategy::Strategy;
 
@@ -27,8 +28,19 @@ pub struct Case<'a> {
     /// What is done.
     pub script: &'a Script,
     own: &'a [Arc<dyn Strategy>],
-    source: &'a [Said],
+    source: Source<'a>,
     run: OnceCell<Run>,
+}
+
+/// What was there before the script.
+#[derive(Clone, Copy, Debug)]
+enum Source<'a> {
+    /// Nothing.
+    None,
+    /// A transcript that was imported as it was.
+    AsItWas(&'a [Said]),
+    /// A transcript that was replayed through the script's strategies.
+    Replayed(&'a Transcript),
 }
 
 impl<'a> Case<'a> {
@@ -38,7 +50,7 @@ impl<'a> Case<'a> {
         Self {
             script,
             own: &[],
-            source: &[],
+            source: Source::None,
             run: OnceCell::new(),
         }
     }
@@ -53,7 +65,15 @@ impl<'a> Case<'a> {
     /// A script that goes on after a transcript that was imported as it was.
     #[must_use]
     pub fn after_import_of(mut self, source: &'a [Said]) -> Self {
-        self.source = source;
+        self.source = Source::AsItWas(source);
+        self
+    }
+
+    /// A script that goes on after a transcript that was replayed, call by call, through the
+    /// script's strategies.
+    #[must_use]
+    pub fn after_replay_of(mut self, transcript: &'a Transcript) -> Self {
+        self.source = Source::Replayed(transcript);
         self
     }
 
@@ -71,10 +91,11 @@ impl<'a> Case<'a> {
 
     /// The script run anew, for checks that go on with it.
     pub(super) fn fresh(&self) -> Result<World, Failure> {
-        if self.source.is_empty() {
-            return World::run(self.script, self.own);
+        match self.source {
+            Source::None => World::run(self.script, self.own),
+            Source::AsItWas(said) => World::run_imported(said, self.script, self.own),
+            Source::Replayed(transcript) => World::run_replayed(transcript, self.script, self.own),
         }
-        World::run_imported(self.source, self.script, self.own)
     }
 
     /// Another script, run with the same strategies.

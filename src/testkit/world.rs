@@ -201,6 +201,24 @@ impl World {
         Ok(world)
     }
 
+    /// A transcript replayed through the script's strategies, call by call, and then gone on with.
+    ///
+    /// # Errors
+    /// As [`World::run`].
+    pub fn run_replayed(
+        transcript: &Transcript,
+        script: &Script,
+        own: &[Arc<dyn Strategy>],
+    ) -> Result<Self, Failure> {
+        let backend: Arc<dyn Backend> = Arc::new(MemoryStore::new());
+        let environment = Arc::new(Seeded::new(1, Micros(0)));
+        let store = Store::on(Arc::clone(&backend)).with_environment(environment);
+        store.import(NAME, transcript, chain(script, own)?, &mut |_| {})?;
+        let mut world = Self::on(backend, NAME, script, own, 2)?;
+        world.perform_all(&script.ops)?;
+        Ok(world)
+    }
+
     /// Does everything in order.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use ctxlog::audit::{export, import_lines, verify, why};
 use ctxlog::engine::{Conversation, Store};
@@ -13,7 +14,11 @@ use ctxlog::log::{
     Author, Body, Entry, GroupReason, MessageId, PartKind, Provenance, Seq, Visited,
 };
 use ctxlog::strategy;
+use ctxlog::testkit::{Case, Law, Script, generate, laws};
 use ctxlog::window::Projection;
+use proptest::collection::vec;
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::Value;
 
 use crate::data::data;
@@ -332,6 +337,81 @@ fn imports_under_every_strategy(folder: &str) {
             }
         }
     });
+}
+
+/// The laws that a replayed transcript can show; the others are about what is done beside it.
+const OF_REPLAYS: [Law; 15] = [
+    Law::Determinism,
+    Law::Closure,
+    Law::Occurrence,
+    Law::NoOp,
+    Law::EnvelopeAndRequest,
+    Law::Legality,
+    Law::Conservation,
+    Law::Accounting,
+    Law::Progress,
+    Law::Replay,
+    Law::Undo,
+    Law::Crash,
+    Law::StablePrefix,
+    Law::Explain,
+    Law::Lifetimes,
+];
+
+/// The naive fold keeps what stood after each entry, so its cost grows with the square of a log;
+/// longer transcripts are cut to this many steps.
+const STEPS: usize = 160;
+
+/// Each transcript under a chain of strategies drawn at random, with the public check of each law.
+fn obeys_the_kit(folder: &str) {
+    let seed = std::env::var("CTXLOG_SEED").map_or_else(
+        |_| {
+            SystemTime::UNIX_EPOCH
+                .elapsed()
+                .unwrap()
+                .subsec_nanos()
+                .into()
+        },
+        |n| n.parse::<u64>().unwrap(),
+    );
+    println!("seed: CTXLOG_SEED={seed}");
+    let bytes = *blake3::hash(&seed.to_le_bytes()).as_bytes();
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    let chains = vec(generate::spec(), 1..=2);
+    let mut tried = 0;
+    every(folder, |transcript, file, n| {
+        let mut transcript = transcript.clone();
+        transcript.steps.truncate(STEPS);
+        let mut script = Script::of(&[], Vec::new());
+        script.chain = chains.new_tree(&mut runner).unwrap().current();
+        script.twist = seed.wrapping_add(n as u64) % 100_000;
+        let case = Case::new(&script).after_replay_of(&transcript);
+        let checks = laws::CHECKS.iter().filter(|c| OF_REPLAYS.contains(&c.law));
+        for check in checks {
+            let place = format!("{}#{n}, CTXLOG_SEED={seed}", file.display());
+            check
+                .run(&case)
+                .unwrap_or_else(|broken| panic!("{place}: {broken}\n{script}"));
+        }
+        tried += 1;
+    });
+    println!("{tried} transcripts of {folder} under drawn strategies");
+}
+
+#[test]
+fn openai_chat_files_obey_the_kit_under_drawn_strategies() {
+    obeys_the_kit("openai-chat");
+}
+
+#[test]
+fn anthropic_files_obey_the_kit_under_drawn_strategies() {
+    obeys_the_kit("anthropic-messages");
+}
+
+#[test]
+fn claude_code_files_obey_the_kit_under_drawn_strategies() {
+    obeys_the_kit("claude-code");
 }
 
 #[test]
