@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ctxlog::log::{Micros, Unit};
+use ctxlog::log::{Micros, RequestReason, Unit};
 use ctxlog::strategy::{Frame, KeepUnit, Plan, SlidingWindow, Strategy};
 use ctxlog::testkit::{
     Effort, Law, Problem, Rejected, check_strategy, check_strategy_with, replay,
@@ -38,6 +38,11 @@ strategy! {
     HighAndLow, "high-and-low:high=8,low=4", |self, frame| {
         Plan::counted(KeepUnit::Group, 8, frame.cut(KeepUnit::Group, 4))
     }
+}
+
+strategy! {
+    /// Lets nothing go, whatever others in its chain do.
+    Never, "never", |self, _frame| { Plan::NotDue }
 }
 
 strategy! {
@@ -149,6 +154,7 @@ fn a_strategy_that_obeys_the_laws_is_accepted() {
         accepted.reached.leavings.values().sum::<u64>() > 50,
         "{accepted:?}"
     );
+    check_strategy(Never).unwrap();
 }
 
 #[test]
@@ -234,6 +240,54 @@ fn impossible_parameters_and_a_spec_that_changes_are_rejected_before_anything_is
     assert!(
         matches!(changing.problem, Problem::Unusable(_)),
         "{changing}"
+    );
+}
+
+/// A spec of any form; it may panic.
+#[derive(Debug)]
+struct Named(Option<&'static str>);
+impl Strategy for Named {
+    fn spec(&self) -> String {
+        self.0.expect("no name was given").into()
+    }
+    fn unit(&self) -> Unit {
+        Unit::Group
+    }
+    fn plan(&self, _: &Frame<'_>) -> Plan {
+        Plan::NotDue
+    }
+}
+
+/// Scripts and logs name a strategy by its spec, so one that no line can hold is told before
+/// anything is tried, by the kit and by the engine alike; a panic is told as one.
+#[test]
+fn a_spec_that_cannot_name_a_strategy_is_rejected() {
+    let long: &'static str = Box::leak("x".repeat(1_025).into_boxed_str());
+    for spec in [
+        "",
+        " padded",
+        "padded ",
+        "two\nlines",
+        "a\rb",
+        "\u{1b}[31m",
+        long,
+    ] {
+        let unusable = rejected(Named(Some(spec)));
+        assert!(
+            matches!(unusable.problem, Problem::Unusable(_)),
+            "{unusable}"
+        );
+        let chat = ctxlog::engine::Store::in_memory()
+            .conversation("a")
+            .unwrap();
+        let refused = chat.with_strategy(Named(Some(spec))).unwrap_err();
+        let reason = refused.refusal().map(|r| r.reason);
+        assert_eq!(reason, Some(RequestReason::InvalidOption), "{spec:?}");
+    }
+    let nameless = rejected(Named(None));
+    assert!(
+        matches!(&nameless.problem, Problem::Panicked(words) if words.contains("no name")),
+        "{nameless}"
     );
 }
 
