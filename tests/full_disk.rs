@@ -337,12 +337,12 @@ fn a_full_disk_is_no_loss_to_kills() {
         for round in 0..4 {
             let dir = disk.mounted.path().join(format!("kills-{round}"));
             fs::create_dir(&dir).unwrap();
-            disk.fill(6 << 20);
+            disk.fill(3 << 20);
             let plan = Plan {
                 program: Path::new(env!("CARGO_BIN_EXE_ctxlog")),
                 dir: &dir,
                 seed: seed().wrapping_add(round),
-                kills: 1_000,
+                kills: 16,
                 acked: u64::MAX,
             };
             let said = kill_loop(&plan, &mut |_, _| {}).unwrap_err().to_string();
