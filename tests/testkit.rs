@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ctxlog::log::{Micros, RequestReason, Unit};
+use ctxlog::log::{LeftReason, Micros, Reading, RequestReason, Unit};
 use ctxlog::strategy::{Frame, KeepUnit, Plan, SlidingWindow, Strategy};
 use ctxlog::testkit::{
     Effort, Law, Problem, Rejected, check_strategy, check_strategy_with, replay,
@@ -113,6 +113,58 @@ strategy! {
 }
 
 strategy! {
+    /// Says that a summary stands for what it lets go, and has made none.
+    Pretending, "pretending", |self, frame| {
+        let cut = frame.cut(KeepUnit::Group, 3);
+        Plan::counted(KeepUnit::Group, 3, Cut { reason: LeftReason::Summarized, ..cut })
+    }
+}
+
+strategy! {
+    /// Says groups and tells its readings in messages.
+    Confusing, "confusing", |self, frame| {
+        Plan::counted(KeepUnit::Message, 3, frame.cut(KeepUnit::Message, 3))
+    }
+}
+
+/// Guesses, and gives its guess out for the estimate.
+#[derive(Debug, Default)]
+struct Guessing;
+
+impl Strategy for Guessing {
+    fn spec(&self) -> String {
+        "guessing".into()
+    }
+    fn unit(&self) -> Unit {
+        Unit::Token
+    }
+    fn plan(&self, frame: &Frame<'_>) -> Plan {
+        let Ok(tokens) = frame.tokens() else {
+            return Plan::NotDue;
+        };
+        let amount = frame.count(KeepUnit::Group) * 10;
+        let before = Reading {
+            unit: Unit::Token,
+            method: tokens.method.clone(),
+            amount,
+        };
+        if amount <= 30 {
+            return Plan::NotDue;
+        }
+        let cut = Cut {
+            sizes: vec![10; frame.groups().len()],
+            before: amount,
+            ..frame.cut(KeepUnit::Group, 30)
+        };
+        Plan::Due {
+            before,
+            limit: 30,
+            cut,
+        }
+    }
+}
+
+strategy! {
     /// Is sure that there is a third group.
     Presuming, "presuming", |self, frame| {
         let third = frame.groups()[2].run;
@@ -205,6 +257,13 @@ fn a_strategy_that_cuts_within_its_limit_is_rejected() {
 #[test]
 fn a_strategy_that_says_one_unit_and_counts_another_is_rejected() {
     assert_eq!(law_broken_by::<Miscounting>(), Law::Accounting);
+}
+
+#[test]
+fn a_strategy_that_says_what_is_not_so_is_rejected() {
+    assert_eq!(law_broken_by::<Pretending>(), Law::Accounting);
+    assert_eq!(law_broken_by::<Confusing>(), Law::Accounting);
+    assert_eq!(law_broken_by::<Guessing>(), Law::Accounting);
 }
 
 #[test]
