@@ -371,4 +371,9 @@ fn a_script_that_cannot_be_read_says_where() {
     let error = replay("say person \"hello\"\nsay nobody \"hello\"", &[]).unwrap_err();
     let said = error.to_string();
     assert!(said.contains("line 2") && said.contains("nobody"), "{said}");
+    // What is read from anywhere asks for no more than a person would write.
+    for line in ["calls 3000000", "say person \"a\" x 70000", "settings -1"] {
+        let error = replay(line, &[]).unwrap_err();
+        assert!(error.to_string().contains("no number that fits"), "{error}");
+    }
 }

@@ -220,7 +220,7 @@ fn parse_op(line: &str) -> Result<Op, String> {
             signed: rest.one_of("signed", "unsigned")?,
         },
         "calls" => Op::Calls {
-            count: rest.number()?,
+            count: rest.number::<u8>()?.into(),
             words: rest.maybe_words()?,
         },
         "continue" => Op::Continue {

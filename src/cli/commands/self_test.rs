@@ -213,11 +213,11 @@ fn show(
             .iter()
             .all(|row| human::columns_of(row) <= cx.look.width);
         if fits || !cx.look.wraps {
-            for (n, row) in table.iter().enumerate() {
-                let row = if n == 0 {
-                    cx.look.dim(row)
-                } else {
-                    row.clone()
+            for (row, cells) in table.iter().zip(&rows) {
+                let said = cells.last().map_or("", String::as_str);
+                let row = match row.strip_suffix(said) {
+                    Some(before) if said != "verdict" => format!("{before}{}", judged(cx, said)),
+                    _ => cx.look.dim(row),
                 };
                 cx.out.line(&row)?;
             }
@@ -256,11 +256,7 @@ fn stacked(cx: &mut Context, row: &[String]) -> Result<(), Failure> {
     let [number, name, goal, value, verdict] = row else {
         return Ok(());
     };
-    let verdict = if verdict == "holds" {
-        cx.look.good(verdict)
-    } else {
-        cx.look.bad(verdict)
-    };
+    let verdict = judged(cx, verdict);
     cx.text(&format!("{number:<4} {verdict}: {name}"), 5)?;
     for (what, text) in [("goal", goal), ("value", value)] {
         if !text.is_empty() {
@@ -268,6 +264,14 @@ fn stacked(cx: &mut Context, row: &[String]) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+fn judged(cx: &Context, verdict: &str) -> String {
+    if verdict == "holds" {
+        cx.look.good(verdict)
+    } else {
+        cx.look.bad(verdict)
+    }
 }
 
 fn verdict(all: &[Measured], place: Place) -> Result<u8, Failure> {
