@@ -18,6 +18,8 @@ pub struct Figure {
     pub value: String,
     /// Whether it holds; `None`: it was skipped, and the value says why.
     pub holds: Option<bool>,
+    /// What shows that it does not, in as many lines as it takes: a script, a plan.
+    pub shown: String,
 }
 
 impl Figure {
@@ -36,7 +38,15 @@ impl Figure {
             goal: goal.into(),
             value: value.into(),
             holds: Some(holds),
+            shown: String::new(),
         }
+    }
+
+    /// The figure with what shows that it does not hold.
+    #[must_use]
+    pub fn showing(mut self, shown: impl Into<String>) -> Self {
+        self.shown = shown.into();
+        self
     }
 
     /// A figure that this machine does not allow to measure.
@@ -79,6 +89,10 @@ impl Figure {
 
 impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.line().replace('\t', " | "))
+        f.write_str(&self.line().replace('\t', " | "))?;
+        if self.shown.is_empty() {
+            return Ok(());
+        }
+        write!(f, "\n{}", self.shown)
     }
 }

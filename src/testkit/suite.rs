@@ -223,7 +223,11 @@ fn campaign(
         .iter()
         .find(|c| c.number == number)
         .map_or("", |c| c.name);
-    run(work).unwrap_or_else(|found| Figure::new(number, name, goal, found.to_string(), false))
+    run(work).unwrap_or_else(|found| {
+        let found = found.to_string();
+        let first = found.lines().next().unwrap_or_default().to_owned();
+        Figure::new(number, name, goal, first, false).showing(found)
+    })
 }
 
 fn writers(settings: &Settings, progress: Progress<'_>) -> Result<Figure, Trouble> {

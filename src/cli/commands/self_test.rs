@@ -24,6 +24,7 @@ struct Line<'a> {
     seed: u64,
     seconds: f64,
     command: Option<&'a str>,
+    shown: Option<&'a str>,
 }
 
 const SCHEMA: &str = "ctxlog.self-test/1";
@@ -186,6 +187,7 @@ fn line<'a>(
         name,
         goal,
         value,
+        shown,
         ..
     } = figure;
     Line {
@@ -198,6 +200,7 @@ fn line<'a>(
         seed,
         seconds,
         command,
+        shown: (!shown.is_empty()).then_some(shown),
     }
 }
 
@@ -241,6 +244,13 @@ fn show(
             for row in rows.iter().skip(1) {
                 stacked(cx, row)?;
             }
+        }
+    }
+    for Measured { figure, .. } in all.iter().filter(|m| !m.figure.shown.is_empty()) {
+        cx.out
+            .line(&cx.look.bad(&format!("figure {}:", figure.number)))?;
+        for line in figure.shown.lines() {
+            cx.out.line(&format!("  {}", human::escape(line)))?;
         }
     }
     for one in elsewhere {

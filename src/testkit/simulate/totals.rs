@@ -150,12 +150,14 @@ impl Totals {
             self.unlike.len(),
             self.twice,
         );
-        Figure::new(
+        let shown: Vec<String> = self.violations.iter().map(ToString::to_string).collect();
+        let figure = Figure::new(
             "2",
             "violations in simulated faults",
             "0, and runs are identical when run twice",
             value,
             self.violated == 0 && self.unlike.is_empty() && self.seeds > 0,
-        )
+        );
+        figure.showing(shown.join("\n\n"))
     }
 }
