@@ -23,7 +23,7 @@ const KILLS_A_DIRECTORY: u64 = 8;
 /// How often one directory is the start of kills while opening.
 const KILLS_A_TEMPLATE: u64 = 32;
 /// A child that says nothing for so long has failed.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Most kills come so soon after the first acknowledgement.
 const SOON: Duration = Duration::from_millis(250);
 /// Every so many kills, one comes so late that buffered entries are due.
