@@ -25,7 +25,7 @@ use ctxlog::engine::{Content, Conversation, Error, Store};
 use ctxlog::log::payload::PayloadError;
 use ctxlog::log::{Hash, Message, Seq};
 use ctxlog::store::{Level, SledStore, StoreError};
-use ctxlog::testkit::crash::{Acked, survey};
+use ctxlog::testkit::crash::{Acked, Plan, kill_loop, survey};
 use ctxlog::testkit::{Draw, Figure};
 use disk::{Mounted, allowed, make};
 use figure::{record, seed};
@@ -327,5 +327,29 @@ fn the_command_line_says_that_the_disk_is_full_and_goes_on_later() {
         let found = in_time("surveying", move || survey(&store, &[]));
         assert!(found.problems.is_empty(), "{:?}", found.problems);
         assert!(found.probes[0].last.0 > 800);
+    });
+}
+
+/// A directory that cannot be opened for want of room was not lost to a kill.
+#[test]
+fn a_full_disk_is_no_loss_to_kills() {
+    each(|kind, disk| {
+        for round in 0..4 {
+            let dir = disk.mounted.path().join(format!("kills-{round}"));
+            fs::create_dir(&dir).unwrap();
+            disk.fill(3 << 20);
+            let plan = Plan {
+                program: Path::new(env!("CARGO_BIN_EXE_ctxlog")),
+                dir: &dir,
+                seed: seed().wrapping_add(round),
+                kills: 16,
+                acked: u64::MAX,
+            };
+            let said = kill_loop(&plan, &mut |_, _| {}).unwrap_err().to_string();
+            println!("{kind}: {said}");
+            assert!(names_it(&said), "{said}");
+            fs::remove_dir_all(&dir).unwrap();
+            disk.make_space();
+        }
     });
 }

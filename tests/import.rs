@@ -9,6 +9,7 @@ use ctxlog::formats::{Link, Step, Transcript, UNFINISHED, anthropic, claude_code
 use ctxlog::log::{Json, Message, Part, RequestReason, Seq, Usage};
 use ctxlog::store::Level;
 use ctxlog::strategy::{SlidingWindow, Strategy, TokenBudget};
+use ctxlog::window::{Measure, NoReading};
 
 type Read = fn(&[u8]) -> Vec<Transcript>;
 
@@ -483,4 +484,55 @@ fn what_was_redacted_is_not_compared() {
             assert_eq!(import(&store, &transcript).unwrap().added, 0, "{what}");
         }
     }
+}
+
+/// What a provider reported is of the source's window. Once a strategy let something leave, it says
+/// nothing about the simulated one.
+#[test]
+fn usage_of_the_source_serves_only_windows_that_are_the_sources() {
+    let says = |message| Step::Message {
+        message,
+        at: None,
+        link: Link::None,
+    };
+    let usage = |input| Step::Returned {
+        usage: Some(Usage {
+            input: Some(input),
+            ..Usage::default()
+        }),
+        failure: None,
+        rest: Vec::new(),
+        at: None,
+    };
+    let called = || Step::Called {
+        model: None,
+        at: None,
+    };
+    let mut steps = Vec::new();
+    for round in 0..6 {
+        // By the estimate each message is 20 tokens.
+        steps.push(says(Message::person("and ".repeat(20))));
+        steps.extend([called(), usage(1_000 * (round + 1))]);
+        steps.push(says(Message::model("so. ".repeat(20))));
+    }
+    let transcript = Transcript {
+        format: "openai-chat",
+        id: None,
+        steps,
+    };
+    let reading = |limit| {
+        let cuts = TokenBudget::new(limit).low_thousandths(200).keep(1);
+        let chain: Vec<Arc<dyn Strategy>> = vec![Arc::new(cuts.measure(Measure::Estimate))];
+        let store = Store::in_memory();
+        replay(&store, &transcript, chain).unwrap();
+        let chat = store.existing("a").unwrap();
+        let tokens = chat
+            .with_projection(|p| p.tokens(Measure::Reported))
+            .unwrap();
+        tokens.map(|t| t.total)
+    };
+    assert!(reading(100_000).is_ok_and(|total| total > 6_000));
+    // The fourth call is the first that is sent less than the source's window; the later ones find
+    // what was sent before them unchanged.
+    assert_eq!(reading(100), Err(NoReading::Stale));
 }

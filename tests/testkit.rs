@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ctxlog::log::{Micros, Unit};
+use ctxlog::log::{LeftReason, Micros, Reading, RequestReason, Unit};
 use ctxlog::strategy::{Frame, KeepUnit, Plan, SlidingWindow, Strategy};
 use ctxlog::testkit::{
     Effort, Law, Problem, Rejected, check_strategy, check_strategy_with, replay,
@@ -38,6 +38,11 @@ strategy! {
     HighAndLow, "high-and-low:high=8,low=4", |self, frame| {
         Plan::counted(KeepUnit::Group, 8, frame.cut(KeepUnit::Group, 4))
     }
+}
+
+strategy! {
+    /// Lets nothing go, whatever others in its chain do.
+    Never, "never", |self, _frame| { Plan::NotDue }
 }
 
 strategy! {
@@ -108,6 +113,58 @@ strategy! {
 }
 
 strategy! {
+    /// Says that a summary stands for what it lets go, and has made none.
+    Pretending, "pretending", |self, frame| {
+        let cut = frame.cut(KeepUnit::Group, 3);
+        Plan::counted(KeepUnit::Group, 3, Cut { reason: LeftReason::Summarized, ..cut })
+    }
+}
+
+strategy! {
+    /// Says groups and tells its readings in messages.
+    Confusing, "confusing", |self, frame| {
+        Plan::counted(KeepUnit::Message, 3, frame.cut(KeepUnit::Message, 3))
+    }
+}
+
+/// Guesses, and gives its guess out for the estimate.
+#[derive(Debug, Default)]
+struct Guessing;
+
+impl Strategy for Guessing {
+    fn spec(&self) -> String {
+        "guessing".into()
+    }
+    fn unit(&self) -> Unit {
+        Unit::Token
+    }
+    fn plan(&self, frame: &Frame<'_>) -> Plan {
+        let Ok(tokens) = frame.tokens() else {
+            return Plan::NotDue;
+        };
+        let amount = frame.count(KeepUnit::Group) * 10;
+        let before = Reading {
+            unit: Unit::Token,
+            method: tokens.method.clone(),
+            amount,
+        };
+        if amount <= 30 {
+            return Plan::NotDue;
+        }
+        let cut = Cut {
+            sizes: vec![10; frame.groups().len()],
+            before: amount,
+            ..frame.cut(KeepUnit::Group, 30)
+        };
+        Plan::Due {
+            before,
+            limit: 30,
+            cut,
+        }
+    }
+}
+
+strategy! {
     /// Is sure that there is a third group.
     Presuming, "presuming", |self, frame| {
         let third = frame.groups()[2].run;
@@ -149,6 +206,7 @@ fn a_strategy_that_obeys_the_laws_is_accepted() {
         accepted.reached.leavings.values().sum::<u64>() > 50,
         "{accepted:?}"
     );
+    check_strategy(Never).unwrap();
 }
 
 #[test]
@@ -202,6 +260,13 @@ fn a_strategy_that_says_one_unit_and_counts_another_is_rejected() {
 }
 
 #[test]
+fn a_strategy_that_says_what_is_not_so_is_rejected() {
+    assert_eq!(law_broken_by::<Pretending>(), Law::Accounting);
+    assert_eq!(law_broken_by::<Confusing>(), Law::Accounting);
+    assert_eq!(law_broken_by::<Guessing>(), Law::Accounting);
+}
+
+#[test]
 fn a_strategy_that_panics_is_rejected_with_its_words() {
     let rejected = rejected(Presuming);
     let Problem::Panicked(words) = &rejected.problem else {
@@ -234,6 +299,54 @@ fn impossible_parameters_and_a_spec_that_changes_are_rejected_before_anything_is
     assert!(
         matches!(changing.problem, Problem::Unusable(_)),
         "{changing}"
+    );
+}
+
+/// A spec of any form; it may panic.
+#[derive(Debug)]
+struct Named(Option<&'static str>);
+impl Strategy for Named {
+    fn spec(&self) -> String {
+        self.0.expect("no name was given").into()
+    }
+    fn unit(&self) -> Unit {
+        Unit::Group
+    }
+    fn plan(&self, _: &Frame<'_>) -> Plan {
+        Plan::NotDue
+    }
+}
+
+/// Scripts and logs name a strategy by its spec, so one that no line can hold is told before
+/// anything is tried, by the kit and by the engine alike; a panic is told as one.
+#[test]
+fn a_spec_that_cannot_name_a_strategy_is_rejected() {
+    let long: &'static str = Box::leak("x".repeat(1_025).into_boxed_str());
+    for spec in [
+        "",
+        " padded",
+        "padded ",
+        "two\nlines",
+        "a\rb",
+        "\u{1b}[31m",
+        long,
+    ] {
+        let unusable = rejected(Named(Some(spec)));
+        assert!(
+            matches!(unusable.problem, Problem::Unusable(_)),
+            "{unusable}"
+        );
+        let chat = ctxlog::engine::Store::in_memory()
+            .conversation("a")
+            .unwrap();
+        let refused = chat.with_strategy(Named(Some(spec))).unwrap_err();
+        let reason = refused.refusal().map(|r| r.reason);
+        assert_eq!(reason, Some(RequestReason::InvalidOption), "{spec:?}");
+    }
+    let nameless = rejected(Named(None));
+    assert!(
+        matches!(&nameless.problem, Problem::Panicked(words) if words.contains("no name")),
+        "{nameless}"
     );
 }
 

@@ -456,7 +456,7 @@ EXAMPLES
 
 A process is killed again and again while it writes, logs are written by many threads at once; then
 all that was acknowledged has to be there. It is done in a fresh directory, which is removed
-afterwards unless a figure is broken. Exit code 3 when one is.";
+afterwards, also of a run that is stopped, unless a figure is broken. Exit code 3 when one is.";
 
 #[derive(Args, Debug)]
 pub struct SelfTest {
@@ -475,6 +475,9 @@ pub struct SelfTest {
     /// Do the work of a child that is going to be killed, on the store at --dir
     #[arg(long, hide = true, requires = "dir", requires = "seed")]
     pub child: Option<Work>,
+    /// Wait for the end of stdin, then remove the fresh directory that --dir is
+    #[arg(long, hide = true, requires = "dir", conflicts_with = "child")]
+    pub clear_up: bool,
 }
 
 /// How much is done for a figure.

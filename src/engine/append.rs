@@ -6,7 +6,7 @@ use crate::log::{
     Usage, payload,
 };
 use crate::planted::{Bug, planted};
-use crate::strategy::Strategy;
+use crate::strategy::{Strategy, check_form};
 use crate::window::{BindError, Binding, Projection};
 use std::sync::Arc;
 
@@ -213,13 +213,14 @@ impl Conversation {
     ///
     /// # Errors
     /// `policy-conflict` when another chain is set already; `invalid-option` when a parameter is not
-    /// possible.
+    /// possible, or a spec is not one line of moderate length.
     pub fn with_strategies(self, chain: Vec<Arc<dyn Strategy>>) -> Result<Self, Error> {
         for strategy in &chain {
             let impossible = |e: crate::strategy::SpecError| {
                 Error::refused(RequestReason::InvalidOption, e.to_string())
             };
             strategy.check().map_err(impossible)?;
+            check_form(&strategy.spec()).map_err(impossible)?;
         }
         {
             let mut state = self.lock()?;

@@ -550,7 +550,7 @@ pub struct Visited {
     pub refused: Vec<Refused>,
     /// Groups that refused at the previous visit and were not asked, or would be free, at this one.
     pub released: Ranges,
-    /// The strategy's previous visit: what it says of other groups still holds.
+    /// The strategy's previous visit that asked the groups: what it says of other groups still holds.
     pub unchanged_since: Option<Seq>,
     /// The place of the first item that changed: what a prompt cache must read again.
     pub first_changed: Option<Seq>,

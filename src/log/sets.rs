@@ -58,6 +58,15 @@ closed_set! {
     }
 }
 
+impl VisitOutcome {
+    /// Whether the visit asked the groups: one that could not measure asked none, and what it does
+    /// not say of their refusals still stands.
+    #[must_use]
+    pub const fn asked(self) -> bool {
+        !matches!(self, Self::Unmeasurable | Self::StaleMeasurement)
+    }
+}
+
 closed_set! {
     /// Why something left the window.
     LeftReason {

@@ -14,7 +14,7 @@ mod visit;
 pub use frame::Frame;
 pub use head_tail::HeadTail;
 pub use sliding_window::SlidingWindow;
-pub use spec::{Options, SpecError, parse};
+pub use spec::{Options, SpecError, check_form, parse};
 pub use token_budget::TokenBudget;
 pub use visit::{Outlook, visit};
 
@@ -57,7 +57,8 @@ impl Plan {
 
 /// A window strategy. Pure: the same frame gives the same plan.
 pub trait Strategy: Send + Sync + std::fmt::Debug {
-    /// Its name and resolved parameters, as `name:key=value,…`; identifies it in the log.
+    /// Its name and resolved parameters, as `name:key=value,…`; identifies it in the log. One line of
+    /// at most 1024 bytes ([`check_form`]), always the same.
     fn spec(&self) -> String;
 
     /// Whether its parameters are possible; asked when it is set, never later.

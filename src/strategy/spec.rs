@@ -37,6 +37,14 @@ pub enum SpecError {
         /// The option.
         option: String,
     },
+    /// A spec that cannot name a strategy in a log.
+    #[error("the spec {spec:?} is {problem}: it names the strategy in the log and in scripts")]
+    Form {
+        /// How it begins.
+        spec: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
     /// An option the strategy does not have, or one given twice, or a text without `=`.
     #[error("{strategy}: '{text}' is no option here, or is given twice")]
     Unknown {
@@ -58,6 +66,31 @@ impl SpecError {
             takes: takes.to_owned(),
         }
     }
+}
+
+/// The most bytes of a spec. Every visit repeats it.
+const LONGEST: usize = 1 << 10;
+
+/// Whether a spec can name a strategy: one line of moderate length.
+///
+/// # Errors
+/// When it cannot, and why.
+pub fn check_form(spec: &str) -> Result<(), SpecError> {
+    let problem = if spec.is_empty() {
+        "empty"
+    } else if spec.len() > LONGEST {
+        "longer than 1024 bytes"
+    } else if spec.chars().any(char::is_control) {
+        "not one line of text"
+    } else if spec.trim() != spec {
+        "one that begins or ends with a blank"
+    } else {
+        return Ok(());
+    };
+    Err(SpecError::Form {
+        spec: spec.chars().take(40).collect(),
+        problem,
+    })
 }
 
 /// The options of a spec, taken one by one so that leftovers are found.

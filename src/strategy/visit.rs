@@ -7,7 +7,7 @@ use crate::log::{
     VisitOutcome, Visited,
 };
 use crate::planted::{Bug, planted};
-use crate::window::{Cut, Decision, Fate, Projection, decide};
+use crate::window::{Cut, Decision, Fate, Projection, VisitInfo, decide};
 
 use super::{Frame, Plan, Strategy};
 
@@ -45,14 +45,6 @@ pub fn visit(
     }
 }
 
-/// Whether a visit that ended so asked any group.
-const fn asked(outcome: VisitOutcome) -> bool {
-    !matches!(
-        outcome,
-        VisitOutcome::Unmeasurable | VisitOutcome::StaleMeasurement
-    )
-}
-
 struct Look<'a> {
     state: &'a Projection,
     spec: String,
@@ -62,7 +54,13 @@ struct Look<'a> {
 
 impl Look<'_> {
     /// The strategy's previous visit.
-    fn previous(&self) -> Option<&crate::window::VisitInfo> {
+    fn previous(&self) -> Option<&VisitInfo> {
+        self.state
+            .newest_visit(self.state.strategy_named(&self.spec)?)
+    }
+
+    /// The strategy's previous visit that asked the groups.
+    fn asked_before(&self) -> Option<&VisitInfo> {
         let strategy = self.state.strategy_named(&self.spec)?;
         self.state
             .visit_of(strategy, self.state.visits_of(strategy).checked_sub(1)?)
@@ -87,7 +85,7 @@ impl Look<'_> {
 
     fn due(&self, frame: &Frame<'_>, before: Reading, limit: u64, cut: &Cut) -> Outlook {
         let decision = decide(self.state, frame.groups(), cut);
-        let fruitless = |v: &crate::window::VisitInfo| !v.freed && asked(v.outcome);
+        let fruitless = |v: &VisitInfo| !v.freed && v.outcome.asked();
         let stands_down = !planted(Bug::NeverStandsDown);
         if stands_down && !decision.frees() && self.previous().is_some_and(fruitless) {
             return Outlook::StandsDown;
@@ -139,7 +137,7 @@ impl Look<'_> {
             shortfall: None,
             refused: Vec::new(),
             released: Ranges::default(),
-            unchanged_since: self.previous().map(|v| v.fact.seq),
+            unchanged_since: self.asked_before().map(|v| v.fact.seq),
             first_changed: None,
             change: Change::default(),
         }

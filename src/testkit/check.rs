@@ -16,7 +16,7 @@ use super::law::{Broken, Law};
 use super::laws::CHECKS;
 use super::reached::Reached;
 use super::script::Script;
-use crate::strategy::Strategy;
+use crate::strategy::{Strategy, check_form};
 
 /// How much is tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -147,9 +147,9 @@ pub fn check_strategy_with(
     strategy: Arc<dyn Strategy>,
     effort: Effort,
 ) -> Result<Accepted, Box<Rejected>> {
-    let own = [strategy];
-    let spec_of = || own.iter().map(|s| s.spec()).collect::<String>();
-    let spec = spec_of();
+    let own = [Arc::clone(&strategy)];
+    let spec = guarded(|| strategy.spec());
+    let spec = spec.map_err(|problem| unnamed(&format!("{strategy:?}"), problem))?;
     let rejected = |problem, script| {
         Box::new(Rejected {
             spec: spec.clone(),
@@ -157,7 +157,9 @@ pub fn check_strategy_with(
             script,
         })
     };
-    usable(&own, &spec, &spec_of()).map_err(|why| rejected(Problem::Unusable(why), None))?;
+    guarded(|| usable(strategy.as_ref(), &spec))
+        .and_then(|usable| usable.map_err(Problem::Unusable))
+        .map_err(|problem| rejected(problem, None))?;
     let seen = RefCell::new(Seen::default());
     let scripts = script_under(chains(spec.clone()));
     let outcome = runner(effort.seed, effort.cases, effort.shrinks)
@@ -188,23 +190,32 @@ fn chains(own: String) -> impl proptest::strategy::Strategy<Value = Vec<String>>
     })
 }
 
-fn usable(own: &[Arc<dyn Strategy>], spec: &str, again: &str) -> Result<(), String> {
-    for strategy in own {
-        strategy
-            .check()
-            .map_err(|e| format!("its parameters are impossible: {e}"))?;
-    }
-    if spec.trim().is_empty() || spec.contains('\n') {
-        return Err(format!(
-            "its spec is '{spec}': it must be one line that names it"
-        ));
-    }
+fn usable(strategy: &dyn Strategy, spec: &str) -> Result<(), String> {
+    let impossible = |e| format!("its parameters are impossible: {e}");
+    strategy.check().map_err(impossible)?;
+    check_form(spec).map_err(|e| e.to_string())?;
+    let again = strategy.spec();
     if spec != again {
         return Err(format!(
             "its spec was '{spec}' and then '{again}': the log names it by its spec"
         ));
     }
     Ok(())
+}
+
+/// A strategy that does not get as far as to name itself.
+fn unnamed(shown: &str, problem: Problem) -> Box<Rejected> {
+    Box::new(Rejected {
+        spec: shown.to_owned(),
+        problem,
+        script: None,
+    })
+}
+
+/// What a user's code gives; a panic of its is a problem with it.
+fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, Problem> {
+    catch_unwind(AssertUnwindSafe(work))
+        .map_err(|panic| Problem::Panicked(words_of(panic.as_ref())))
 }
 
 /// What was seen so far. Once something is wrong, only that is looked for: the conversation that is
@@ -257,10 +268,7 @@ fn examine(
             reached,
         ))
     };
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(outcome) => outcome.map_err(Problem::Broken),
-        Err(panic) => Err(Problem::Panicked(words_of(panic.as_ref()))),
-    }
+    guarded(work)?.map_err(Problem::Broken)
 }
 
 /// What a panic said.

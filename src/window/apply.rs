@@ -7,8 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::log::{
     Appended, Author, Body, Called, Change, Configured, Entry, LeftReason, MessageId, PartKind,
-    PartSkeleton, Provenance, Ranges, Returned, Seq, Skeleton, StandIn, StandInKind, VisitOutcome,
-    Visited,
+    PartSkeleton, Provenance, Ranges, Returned, Seq, Skeleton, StandIn, StandInKind, Visited,
 };
 
 use crate::planted::{Bug, planted};
@@ -368,16 +367,6 @@ impl Projection {
     fn visited(&mut self, entry: &Entry, fact: Fact, v: &Visited) {
         let strategy = self.strategy_index(&v.strategy);
         let ordinal = self.visits_of(strategy);
-        // A visit that could not measure asked nobody, so no refusal spans it.
-        if matches!(
-            v.outcome,
-            VisitOutcome::Unmeasurable | VisitOutcome::StaleMeasurement
-        ) {
-            let standing = self.standing.get(strategy).cloned().unwrap_or_default();
-            standing
-                .into_iter()
-                .for_each(|index| self.close_refusal(strategy, index, ordinal));
-        }
         // What left or was released stood until the visit before this one.
         for index in self.standing_in(strategy, &v.released) {
             self.close_refusal(strategy, index, ordinal);
@@ -391,6 +380,13 @@ impl Projection {
             freed,
         });
         let position = self.visits.len().saturating_sub(1);
+        if let Some(newest) = self.newest_visit.get_mut(strategy) {
+            *newest = position;
+        }
+        // A visit that asked nobody says nothing of refusals: they stand as before.
+        if !v.outcome.asked() {
+            return;
+        }
         if let Some(visits) = self.visits_of.get_mut(strategy) {
             visits.push(position);
         }
@@ -420,6 +416,7 @@ impl Projection {
         }
         self.strategies.push(spec.to_owned());
         self.visits_of.push(Vec::new());
+        self.newest_visit.push(usize::MAX);
         self.standing.push(BTreeSet::new());
         self.strategies.len().saturating_sub(1)
     }

@@ -310,8 +310,10 @@ pub struct Projection {
     /// The specs of all strategies that ever visited.
     pub(super) strategies: Vec<String>,
     pub(super) visits: Vec<VisitInfo>,
-    /// Per strategy: its visits, as indices into `visits`.
+    /// Per strategy: its visits that asked, as indices into `visits`.
     pub(super) visits_of: Vec<Vec<usize>>,
+    /// Per strategy: its newest visit, as an index into `visits`.
+    pub(super) newest_visit: Vec<usize>,
     /// Messages with a standing refusal, by strategy.
     pub(super) standing: Vec<BTreeSet<usize>>,
     /// Configuration in force.
@@ -408,20 +410,26 @@ impl Projection {
         &self.visits
     }
 
-    /// A strategy's `ordinal`-th visit.
+    /// A strategy's newest visit, whether it could measure or not.
+    #[must_use]
+    pub fn newest_visit(&self, strategy: usize) -> Option<&VisitInfo> {
+        self.visits.get(*self.newest_visit.get(strategy)?)
+    }
+
+    /// The `ordinal`-th of a strategy's visits that asked the groups.
     #[must_use]
     pub fn visit_of(&self, strategy: usize, ordinal: usize) -> Option<&VisitInfo> {
         self.visits
             .get(*self.visits_of.get(strategy)?.get(ordinal)?)
     }
 
-    /// How often a strategy visited.
+    /// How often a strategy visited and asked the groups.
     #[must_use]
     pub fn visits_of(&self, strategy: usize) -> usize {
         self.visits_of.get(strategy).map_or(0, Vec::len)
     }
 
-    /// How many of a strategy's visits had been filed after entry `n`.
+    /// How many of a strategy's visits that asked had been filed after entry `n`.
     #[must_use]
     pub fn visits_until(&self, strategy: usize, n: Seq) -> usize {
         let seq = |at: usize| self.visits.get(at).map_or(Seq(u64::MAX), |v| v.fact.seq);

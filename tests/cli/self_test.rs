@@ -16,6 +16,7 @@ struct Figure {
     seed: u64,
     seconds: f64,
     command: Option<String>,
+    shown: Option<String>,
 }
 
 /// Names that lie in the place, without the store.
@@ -54,7 +55,8 @@ fn each_figure_is_a_line_and_nothing_is_left_behind() {
         "{}",
         opens.value
     );
-    assert!(opens.name.contains("kill while opening") && opens.command.is_none());
+    assert!(opens.name.contains("kill while opening"));
+    assert!(opens.command.is_none() && opens.shown.is_none());
     assert_eq!(
         (power.number.as_str(), power.verdict.as_str()),
         ("1b", "not-covered")
@@ -116,4 +118,51 @@ fn the_help_shows_sizes_and_examples_and_hides_the_child() {
         assert!(words.contains(word), "{word} is missing in\n{help}");
     }
     assert!(!words.contains("--child"));
+}
+
+/// Stopped half way with its whole group, as by Ctrl-C, or killed alone: nothing is left behind.
+#[cfg(unix)]
+#[test]
+fn a_run_that_is_stopped_leaves_nothing_behind() {
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    for (signal, group) in [("-TERM", "-"), ("-KILL", "")] {
+        let place = Place::new();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ctxlog"));
+        command.args([
+            "self-test",
+            "--only",
+            "1",
+            "--size",
+            "ci",
+            "--no-progress",
+            "--dir",
+        ]);
+        command.arg(place.path(".")).process_group(0);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut run = command.spawn().unwrap();
+        let until = |holds: &dyn Fn() -> bool, what: &str| {
+            let began = Instant::now();
+            while !holds() {
+                assert!(
+                    began.elapsed() < Duration::from_secs(30),
+                    "{signal}: {what}"
+                );
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        let inside = || {
+            let dir = left(&place).pop().map(|name| place.path(&name).join("1"));
+            dir.and_then(|dir| dir.read_dir().ok())
+                .is_some_and(|d| d.count() > 0)
+        };
+        until(&inside, "it does not begin");
+        let whom = format!("{group}{}", run.id());
+        let sent = Command::new("kill").args([signal, "--", &whom]).status();
+        assert!(sent.unwrap().success());
+        assert!(!run.wait().unwrap().success());
+        until(&|| left(&place).is_empty(), "its directory stays");
+    }
 }

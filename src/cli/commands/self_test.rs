@@ -11,7 +11,11 @@ use serde::Serialize;
 use crate::cli::errors::{Failure, INTEGRITY};
 use crate::cli::human;
 use crate::cli::progress::Progress;
-use crate::cli::{Context, args, output};
+use crate::cli::{Context, args};
+
+mod place;
+
+use place::Place;
 
 #[derive(Serialize)]
 struct Line<'a> {
@@ -43,14 +47,20 @@ pub fn run(cx: &mut Context, args: &args::SelfTest) -> Result<u8, Failure> {
         let done = crash::child(work, dir, seed, &mut out);
         return Ok(u8::from(done.is_err())); // it has told the parent why
     }
+    if let (true, Some(dir)) = (args.clear_up, &args.dir) {
+        place::clear_up(dir);
+        return Ok(0);
+    }
     let (checks, elsewhere) = chosen(&args.only)?;
-    let place = Place::new(cx, args)?;
     let program = std::env::current_exe();
     let program = program.map_err(|e| Failure::file("find", Path::new("this program"), &e))?;
+    let beside = cx.store.parent().filter(|p| !p.as_os_str().is_empty());
+    let within = args.dir.as_deref().or(beside).unwrap_or(Path::new("."));
+    let place = Place::new(within, &program)?;
     let settings = Settings {
         size: args.size.into(),
         seed,
-        dir: place.0.clone(),
+        dir: place.dir().to_owned(),
         program,
     };
     let mut all = Vec::new();
@@ -106,35 +116,6 @@ fn chosen(only: &[String]) -> Result<Chosen, Failure> {
         return Err(Failure::usage("invalid-option", message, help));
     }
     Ok((here, elsewhere))
-}
-
-/// The fresh directory.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(cx: &Context, args: &args::SelfTest) -> Result<Self, Failure> {
-        let beside = cx.store.parent().filter(|p| !p.as_os_str().is_empty());
-        let within = args.dir.as_deref().or(beside).unwrap_or(Path::new("."));
-        let fail = |path: &Path, e| Failure::file("make the directory", path, &e);
-        let dir = within.join(format!(".ctxlog-self-test-{}", std::process::id()));
-        fs::create_dir(&dir).map_err(|e| fail(&dir, e))?;
-        let dir = dir.canonicalize().map_err(|e| fail(&dir, e))?;
-        Ok(Self(dir))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if self.0.as_os_str().is_empty() {
-            return;
-        }
-        if let Err(error) = fs::remove_dir_all(&self.0) {
-            output::note(&format!(
-                "{} could not be removed: {error}",
-                self.0.display()
-            ));
-        }
-    }
 }
 
 fn measure(cx: &Context, check: &Check, settings: &Settings) -> Result<Measured, Failure> {
@@ -289,7 +270,7 @@ fn stacked(cx: &mut Context, row: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn verdict(all: &[Measured], mut place: Place) -> Result<u8, Failure> {
+fn verdict(all: &[Measured], place: Place) -> Result<u8, Failure> {
     let of = |verdict| {
         all.iter()
             .filter(|m| m.verdict == verdict)
@@ -301,7 +282,7 @@ fn verdict(all: &[Measured], mut place: Place) -> Result<u8, Failure> {
     };
     let broken = of("broken");
     if !broken.is_empty() {
-        let kept = std::mem::take(&mut place.0);
+        let kept = place.keep();
         let message = format!("not as promised: figure {}", numbers(&broken));
         let help = format!("what was left is in {}; please report it", kept.display());
         return Err(Failure::new(INTEGRITY, "figure-broken", message, help));

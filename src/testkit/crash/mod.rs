@@ -8,6 +8,7 @@ mod running;
 mod survey;
 
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -31,6 +32,8 @@ const LATE_EVERY: u64 = 12;
 const LATE: Duration = Duration::from_millis(500);
 /// One kill in so many comes at any instant from the start on.
 const ANY_ONE_IN: u64 = 10;
+/// More than a round takes of the disk, opening included.
+const ROOM: usize = 16 << 20;
 /// How many rounds may be in vain for each kill that counts.
 const VAIN: u64 = 20;
 
@@ -95,7 +98,7 @@ impl Kills {
 /// many kills are done, and of how many.
 ///
 /// # Errors
-/// When no kill can be delivered. That something was lost is in the answer.
+/// When no kill can be delivered, or the disk is full. That something was lost is in the answer.
 pub fn kill_loop(plan: &Plan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<Kills, Trouble> {
     let mut draw = Draw::new(plan.seed);
     let mut found = Kills::default();
@@ -121,6 +124,7 @@ pub fn kill_loop(plan: &Plan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
         let survey = survey(&dir, &promised);
         found.lost = found.lost.saturating_add(survey.lost);
         if let Some(first) = survey.problems.first() {
+            unless_full(plan.dir, first)?;
             let place = dir.display();
             found.problem = Some(format!(
                 "seed {}, round {round}, {place}: {first}",
@@ -223,7 +227,7 @@ struct Template {
 /// how many kills are done, and of how many.
 ///
 /// # Errors
-/// When no kill can be delivered. That a directory does not open is in the answer.
+/// When no kill can be delivered, or the disk is full. That a directory does not open is in the answer.
 pub fn open_loop(
     plan: &Plan<'_>,
     progress: &mut dyn FnMut(u64, u64),
@@ -256,13 +260,13 @@ pub fn open_loop(
                 Ok(true) => found.late = found.late.saturating_add(1),
                 Ok(false) => found.kills = found.kills.saturating_add(1),
                 // Also a child that cannot open what another left is told here.
-                Err(Trouble::Harness(why)) => return Ok(broken(found, plan, &dir, &why)),
+                Err(Trouble::Harness(why)) => return broken(found, plan, &dir, &why),
                 Err(trouble) => return Err(trouble),
             }
         }
         let survey = survey(&dir, &template.promised);
         if let Some(first) = survey.problems.first() {
-            return Ok(broken(found, plan, &dir, first));
+            return broken(found, plan, &dir, first);
         }
         remove(&dir)?;
         progress(found.kills.min(plan.kills), plan.kills);
@@ -271,17 +275,35 @@ pub fn open_loop(
     Ok(found)
 }
 
-fn broken(found: OpenKills, plan: &Plan<'_>, dir: &Path, what: &str) -> OpenKills {
+fn broken(found: OpenKills, plan: &Plan<'_>, dir: &Path, what: &str) -> Result<OpenKills, Trouble> {
+    unless_full(plan.dir, what)?;
     let problem = format!(
         "seed {}, kill {}, {}: {what}",
         plan.seed,
         found.kills,
         dir.display()
     );
-    OpenKills {
+    Ok(OpenKills {
         broken: found.broken.saturating_add(1),
         problem: Some(problem),
         ..found
+    })
+}
+
+/// On a full disk a directory need not open, and a kill has no part in it: what was seen there is no
+/// figure.
+fn unless_full(dir: &Path, seen: &str) -> Result<(), Trouble> {
+    let file = dir.join("room");
+    let room = fs::write(&file, vec![1; ROOM]).and_then(|()| fs::File::open(&file)?.sync_all());
+    let removed = fs::remove_file(&file);
+    let of_room =
+        |e: &io::Error| matches!(e.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
+    match room {
+        Err(source) if of_room(&source) => Err(Trouble::Io {
+            what: format!("{seen}; and there is no room for {ROOM} bytes more"),
+            source,
+        }),
+        _ => removed.map_err(Trouble::at("removing", &file)),
     }
 }
 

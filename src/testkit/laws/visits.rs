@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::windows::items;
 use super::{Found, demand};
 use crate::log::{
-    Body, Entry, GroupReason, MessageId, Ranges, Reading, Seq, Trigger, Unit, VisitOutcome, Visited,
+    Body, Entry, GroupReason, LeftReason, MessageId, Ranges, Reading, Seq, Trigger, Unit,
+    VisitOutcome, Visited,
 };
 use crate::strategy::visit;
 use crate::testkit::case::{Case, Step};
 use crate::testkit::model::Moment;
 use crate::testkit::script::{Ids, Op, Script, Words};
 use crate::testkit::world::Failure;
-use crate::window::Projection;
+use crate::window::{Measure, Projection};
 
 fn counted(n: usize) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
@@ -189,6 +190,45 @@ pub(super) fn accounting(case: &Case<'_>) -> Found {
     for (step, visited) in case.run()?.visits() {
         account(&step, visited).map_err(|e| format!("{}: {e}", step.entry.seq))?;
     }
+    measures(case)
+}
+
+/// A visit counts in its strategy's unit, and tokens by a method are what the method gives.
+fn measures(case: &Case<'_>) -> Found {
+    let chain = case.chain()?;
+    let mut fold = Projection::default();
+    for entry in &case.run()?.entries {
+        let visited = match &entry.body {
+            Body::Visited(visited) if !blind(visited) => Some(visited),
+            _ => None,
+        };
+        let own = visited.and_then(|v| Some((v, chain.iter().find(|s| s.spec() == v.strategy)?)));
+        if let Some((v, strategy)) = own {
+            let (unit, said) = (strategy.unit(), v.before.unit);
+            demand!(
+                unit == said,
+                "{}: it counts in {unit} and says {said}",
+                entry.seq
+            );
+            tokens_are(&fold, strategy.measure(), &v.before, entry.seq)?;
+        }
+        fold.apply(entry);
+        if let Some((v, strategy)) = own {
+            tokens_are(&fold, strategy.measure(), &v.after, entry.seq)?;
+        }
+    }
+    Ok(())
+}
+
+fn tokens_are(fold: &Projection, by: Option<Measure>, said: &Reading, at: Seq) -> Found {
+    let counted = fold.tokens(by.unwrap_or(Measure::Estimate));
+    let same = counted
+        .ok()
+        .filter(|t| said.unit == Unit::Token && t.method == said.method);
+    if let Some(tokens) = same.filter(|t| t.total != said.amount) {
+        let (amount, method, total) = (said.amount, &said.method, tokens.total);
+        return Err(format!("{at}: {amount} {method} said, {total} counted").into());
+    }
     Ok(())
 }
 
@@ -210,6 +250,13 @@ fn account(step: &Step<'_>, v: &Visited) -> Result<(), String> {
     if v.before.amount <= v.limit {
         return Err(format!("it engaged at {} of {}", v.before.amount, v.limit));
     }
+    let pretended = v.change.left.iter().find(|l| stood_for(l.reason));
+    if let Some(left) = pretended.filter(|_| v.change.stand_ins.is_empty()) {
+        return Err(format!(
+            "it left as {}, and nothing stands for it",
+            left.reason
+        ));
+    }
     let left = named(before, v.change.left.iter().map(|l| &l.messages));
     let refusing = refusals(after, &v.strategy);
     let met = v.after.amount <= v.target;
@@ -221,6 +268,12 @@ fn account(step: &Step<'_>, v: &Visited) -> Result<(), String> {
         }
     }
     adds_up(before, after, v, &left)
+}
+
+/// Whether something stands for what left so.
+const fn stood_for(reason: LeftReason) -> bool {
+    use LeftReason::{Observed, Replaced, Summarized, Superseded};
+    matches!(reason, Summarized | Observed | Replaced | Superseded)
 }
 
 /// Which messages of a moment ranges name.

@@ -386,10 +386,14 @@ impl Moment {
                 .iter_mut()
                 .filter(|s| s.standing && s.strategy == v.strategy)
             {
-                if unasked || released.contains(id) || !before.contains(id) {
+                if released.contains(id) || !before.contains(id) {
                     s.standing = false;
                 }
             }
+        }
+        // What could not measure asked nobody, and changes nothing about who refuses.
+        if unasked {
+            return;
         }
         for r in &v.refused {
             for id in self.ids(&r.messages) {

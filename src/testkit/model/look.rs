@@ -105,7 +105,7 @@ impl Model {
         own: &[&Visited],
     ) -> Result<Option<Visited>, String> {
         let groups = self.now.groups();
-        let previous = self.previous(rule);
+        let previous = self.previous(rule, |_| true);
         if rule.is_foreign() {
             let filed = own
                 .iter()
@@ -114,7 +114,7 @@ impl Model {
                 self.lawful(&groups, visit)?;
                 Ok(completed(
                     visit,
-                    self.blank_visit(position, rule, previous, visit.before.clone()),
+                    self.blank_visit(position, rule, visit.before.clone()),
                 ))
             });
             return checked.transpose();
@@ -135,7 +135,7 @@ impl Model {
         if !frees && previous.is_some_and(|(_, v)| v.change == Change::default() && asked(v)) {
             return Ok(None);
         }
-        let mut visit = self.blank_visit(position, rule, previous, wish.before.clone());
+        let mut visit = self.blank_visit(position, rule, wish.before.clone());
         visit.limit = wish.limit;
         visit.target = wish.target;
         end(&mut visit, after(&wish, &fates));
@@ -143,20 +143,15 @@ impl Model {
         Ok(Some(visit))
     }
 
-    fn previous(&self, rule: &Rule) -> Option<(Seq, &Visited)> {
+    /// A strategy's newest visit of this kind.
+    fn previous(&self, rule: &Rule, kind: fn(&Visited) -> bool) -> Option<(Seq, &Visited)> {
         self.log.iter().rev().find_map(|e| match &e.body {
-            Body::Visited(v) if v.strategy == rule.spec => Some((e.seq, v)),
+            Body::Visited(v) if v.strategy == rule.spec && kind(v) => Some((e.seq, v)),
             _ => None,
         })
     }
 
-    fn blank_visit(
-        &self,
-        position: u32,
-        rule: &Rule,
-        previous: Option<(Seq, &Visited)>,
-        before: Reading,
-    ) -> Visited {
+    fn blank_visit(&self, position: u32, rule: &Rule, before: Reading) -> Visited {
         Visited {
             strategy: rule.spec.clone(),
             position,
@@ -170,7 +165,7 @@ impl Model {
             shortfall: None,
             refused: Vec::new(),
             released: Ranges::default(),
-            unchanged_since: previous.map(|(seq, _)| seq),
+            unchanged_since: self.previous(rule, asked).map(|(seq, _)| seq),
             first_changed: None,
             change: Change::default(),
         }
@@ -192,7 +187,7 @@ impl Model {
             method: "none".into(),
             amount: 0,
         };
-        let mut visit = self.blank_visit(position, rule, previous, before);
+        let mut visit = self.blank_visit(position, rule, before);
         visit.outcome = outcome;
         Some(visit)
     }
