@@ -218,7 +218,7 @@ fn fill_the_store(dir: &Path, level: Level, seed: u64) -> (Vec<Acked>, usize) {
     assert!(is_refused(&again), "{again:?}");
     let blob = store
         .backend()
-        .put_blob(chat.id(), Hash([1; 32]), &[1; 100_000]);
+        .put_blob(chat.id(), Hash([1; 32]), &vec![1; 100_000]);
     assert!(matches!(blob, Err(StoreError::Poisoned { .. })), "{blob:?}");
     let right = reads_are_right_or_refused(&store, &chat, &acks);
     (acks.into_iter().map(|(ack, _)| ack).collect(), right)

@@ -6,10 +6,13 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
-use ctxlog::engine::Store;
+use ctxlog::engine::{Error, Store};
 use ctxlog::log::{Message, Part};
 use ctxlog::strategy::SlidingWindow;
+use ctxlog::testkit::World;
+use ctxlog::testkit::tamper::{Alteration, Altered};
 use serde_json::Value;
 
 /// A log with every kind of value: small and chunked entries, inline and large payloads, blobs.
@@ -136,4 +139,22 @@ fn a_store_that_another_sled_program_opened_and_left_alone_still_verifies() {
     drop(open_sled(&path));
     let (code, lines, stderr) = verify(&path);
     assert_eq!(code, Some(0), "{lines:?} {stderr}");
+}
+
+/// Opening reads every entry, and an entry that does not hang on the one before is no log to build on.
+#[test]
+fn a_log_whose_chain_is_broken_is_not_opened() {
+    let script = "say person \"one\"\nsay model \"two\"\nsay person \"three\"\ncall";
+    let world = World::run(&script.parse().unwrap(), &[]).unwrap();
+    for at in 1..=3 {
+        for alteration in [Alteration::Splice(at), Alteration::Swap(at, at + 1)] {
+            let altered = Altered::new(world.backend.clone(), world.chat.id(), alteration).unwrap();
+            let opened = Store::on(Arc::new(altered)).existing("a");
+            let error = opened.expect_err("a broken chain");
+            assert!(
+                matches!(error, Error::DamagedEntry { seq, .. } if seq.0 >= at),
+                "{error}"
+            );
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! The log in its own format, both ways: JSON Lines with the stored bytes and the payloads with
 //! their salts, enough to rebuild and verify the log elsewhere.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::ops::ControlFlow;
 
@@ -10,7 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::engine::{Adopted, Content, Conversation, Error, Store};
-use crate::log::{Body, Entry, Hash, Message, PartBody, Seq, entry, entry::Sealed, payload};
+use crate::log::{
+    Body, Entry, Hash, Message, PartBody, Seq, entry, entry::Sealed, payload, payload::Secret,
+};
 use crate::store::Payload;
 
 /// A failure while writing or reading an export.
@@ -349,7 +352,8 @@ pub fn import_lines(
     lines: &mut dyn Iterator<Item = Result<String, std::io::Error>>,
     name: Option<&str>,
 ) -> Result<(Conversation, u64), ExportError> {
-    let mut adopted = Vec::new();
+    let mut adopted: Vec<Adopted> = Vec::new();
+    let mut blobs = Blobs::default();
     let mut number: u64 = 0;
     for line in lines {
         number = number.saturating_add(1);
@@ -359,6 +363,7 @@ pub fn import_lines(
         }
         let damage = |what| ExportError::Line { line: number, what };
         let read = read_line(&line).map_err(damage)?;
+        blobs.take(&read).map_err(damage)?;
         if let Some(before) = adopted.last()
             && !continues(before, &read)
         {
@@ -374,6 +379,51 @@ pub fn import_lines(
         });
     }
     Ok(store.adopt(adopted, name)?)
+}
+
+/// The blobs of an export so far, by the secret that its first entry holds.
+#[derive(Default)]
+struct Blobs {
+    secret: Option<Secret>,
+    seen: BTreeSet<Hash>,
+}
+
+impl Blobs {
+    /// Each blob must be what its address says, and each that is mentioned must have come.
+    fn take(&mut self, read: &Adopted) -> Result<(), String> {
+        let payloads = || read.payloads.iter().flatten();
+        if read.sealed.entry.seq == Seq(0) {
+            let secret = payloads()
+                .next()
+                .map(|found| payload::decode_secret(&found.bytes));
+            self.secret = secret.transpose().map_err(|e| e.to_string())?;
+        }
+        for (address, bytes) in &read.blobs {
+            if self
+                .secret
+                .is_none_or(|secret| secret.address(bytes) != *address)
+            {
+                return Err(format!(
+                    "the blob {} does not match its address",
+                    address.short()
+                ));
+            }
+            self.seen.insert(*address);
+        }
+        for found in payloads() {
+            let mentioned = payload::blobs_of(&found.bytes).map_err(|e| e.to_string())?;
+            if let Some(missing) = mentioned
+                .iter()
+                .find(|address| !self.seen.contains(address))
+            {
+                return Err(format!(
+                    "the blob {} is mentioned and missing",
+                    missing.short()
+                ));
+            }
+        }
+        Ok(())
+    }
 }
 
 fn continues(before: &Adopted, next: &Adopted) -> bool {

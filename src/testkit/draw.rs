@@ -60,7 +60,7 @@ impl Draw {
     pub fn words(&mut self, bytes: usize) -> String {
         let mut words = format!("{:016x}", self.number());
         while words.len() < bytes {
-            words.push_str(&format!(" {:016x}", self.number()));
+            words.extend([' '.to_string(), format!("{:016x}", self.number())]);
         }
         words
     }

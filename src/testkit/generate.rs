@@ -7,8 +7,6 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::strategy::ValueTree;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::make_room::MakeRoom;
 use super::script::{Ids, Op, Said, Script, Speaker, Words};
@@ -257,17 +255,120 @@ pub fn source() -> impl Strategy<Value = Vec<Said>> {
     vec(said, 1..30)
 }
 
-/// A script made of arbitrary bytes, for fuzzing: text that is a script is taken as it is; anything
-/// else is what the generator draws from. `None`: the bytes do not suffice.
+/// A script made of arbitrary bytes, for fuzzing: text that is a script is taken as it is; of anything
+/// else each byte chooses a line.
 #[must_use]
-pub fn script_from(bytes: &[u8]) -> Option<Script> {
+pub fn script_from(bytes: &[u8]) -> Script {
     if let Some(script) = std::str::from_utf8(bytes)
         .ok()
         .and_then(|text| text.parse().ok())
     {
-        return Some(script);
+        return script;
     }
-    let rng = TestRng::from_seed(RngAlgorithm::PassThrough, bytes);
-    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
-    Some(script().new_tree(&mut runner).ok()?.current())
+    let (head, ops) = bytes.split_at_checked(HEAD.len()).unwrap_or((bytes, &[]));
+    let chosen = |lines: &'static [&'static str], byte: &u8| {
+        lines
+            .get(usize::from(*byte).checked_rem(lines.len())?)
+            .copied()
+    };
+    let head = head
+        .iter()
+        .zip(HEAD)
+        .filter_map(|(byte, lines)| chosen(lines, byte));
+    let ops = ops.iter().filter_map(|byte| chosen(OPS, byte));
+    let text: Vec<&str> = head.chain(ops).collect();
+    // Every line is one that can be read: a test holds it.
+    text.join("\n")
+        .parse()
+        .unwrap_or_else(|_| Script::of(&[], Vec::new()))
+}
+
+/// What the first bytes choose from: two strategies, names of calls, open calls, times.
+const HEAD: [&[&str]; 5] = [
+    &[
+        "",
+        "strategy sliding-window:keep=1,unit=group",
+        "strategy sliding-window:keep=3,unit=message",
+        "strategy sliding-window:keep=2,unit=request",
+        "strategy head-tail:window=2,head=1,unit=message",
+        "strategy token-budget:limit=40,low=0.5,keep=1,measure=estimate",
+        "strategy token-budget:limit=90,low=0.8,keep=0,measure=auto",
+        "strategy token-budget:limit=60,low=0.3,keep=2,measure=reported",
+    ],
+    &[
+        "",
+        "strategy make-room:limit=5,keep=1",
+        "strategy head-tail:window=3,head=2,unit=group",
+        "strategy token-budget:limit=20,low=1,keep=0,measure=estimate",
+    ],
+    &["ids one", "ids per-turn", "ids unique", "ids absent"],
+    &["open-calls close", "open-calls refuse", "open-calls keep"],
+    &["times 7", "times 9 8 7 6", "times -2 4 0"],
+];
+
+/// What every other byte chooses from.
+const OPS: &[&str] = &[
+    "call",
+    "call usage 10",
+    "call usage 2000",
+    "call failed",
+    "say person \"ok\"",
+    "say person \"Where is order 4411?\"",
+    "say model \"It left on Monday.\"",
+    "say model \"\"",
+    "say system \"Be brief.\"",
+    "say developer \"Be kind.\"",
+    "say injected \"[dropped history]\"",
+    "say person \"long \" x 900",
+    "say tool \"loose\"",
+    "nothing model",
+    "nothing person",
+    "reason signed",
+    "reason unsigned",
+    "calls 1",
+    "calls 2 \"looking\"",
+    "calls 5",
+    "continue call",
+    "continue words",
+    "results 0 \"out\"",
+    "results 0,1 \"out\"",
+    "results 1 \"late\" with \"and?\"",
+    "results 2,0,1 \"\"",
+    "results 0,0 \"twice\"",
+    "interim 0 \"pending\"",
+    "unknown",
+    "native answered",
+    "native open",
+    "settings 1",
+    "settings 3",
+    "restore 1",
+    "restore 7",
+    "restore 12",
+    "undo 1",
+    "undo 2",
+    "undo 7",
+    "undo 30",
+    "behind 2 \"behind\"",
+    "keyed 0 \"once\"",
+    "keyed 0 \"twice\"",
+    "policy",
+    "impossible",
+    "beyond 1",
+    "inverted 3",
+    "reopen",
+    "note",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_that_bytes_can_choose_can_be_read() {
+        for line in HEAD.into_iter().flatten().chain(OPS) {
+            assert!(line.parse::<Script>().is_ok(), "{line}");
+        }
+        let bytes: Vec<u8> = (0..=u8::MAX).collect();
+        assert_eq!(script_from(&bytes).ops.len(), bytes.len() - HEAD.len());
+    }
 }

@@ -56,12 +56,12 @@ impl Kept {
         }
     }
 
-    const fn promise(&mut self, level: Level) {
-        let all = self.entries.len();
+    fn promise(&mut self, level: Level, entries: usize) {
+        let entries = entries.min(self.entries.len());
         match level {
             Level::Buffered => {}
-            Level::Flushed => self.flushed = all,
-            Level::Synced => self.synced = all,
+            Level::Flushed => self.flushed = self.flushed.max(entries),
+            Level::Synced => self.synced = self.synced.max(entries),
         }
     }
 
@@ -172,13 +172,16 @@ impl Ledger {
 
     /// An acknowledgement of this level covers everything that was written before it, in every log.
     pub(super) fn promise(&mut self, level: Level) {
-        self.logs.values_mut().for_each(|kept| kept.promise(level));
+        let all = self.logs.values_mut();
+        all.for_each(|kept| kept.promise(level, usize::MAX));
     }
 
-    /// An acknowledgement that wrote nothing speaks of its own log alone.
-    pub(super) fn promise_of(&mut self, id: ConversationId, level: Level) {
+    /// An acknowledgement that wrote nothing speaks of its own log alone, and of what the handle
+    /// knows of it: another one may have filed more since.
+    pub(super) fn promise_of(&mut self, id: ConversationId, level: Level, head: Option<Seq>) {
+        let known = head.map_or(0, |seq| seq.0.saturating_add(1));
         if let Some(kept) = self.logs.get_mut(&id) {
-            kept.promise(level);
+            kept.promise(level, usize::try_from(known).unwrap_or(usize::MAX));
         }
     }
 

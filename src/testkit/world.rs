@@ -410,11 +410,11 @@ impl World {
     /// When the log cannot be read.
     pub fn reopen(&mut self) -> Result<(), Error> {
         let backend = Arc::clone(&self.backend);
-        self.store = Store::on(backend).with_environment(self.environment.clone());
-        self.chat = self
-            .store
-            .existing(&self.name)?
-            .with_strategies(self.chain.clone())?;
+        let store = Store::on(backend).with_environment(self.environment.clone());
+        let chat = store.existing(&self.name)?;
+        // Both or none: where it fails, the handles from before are still there.
+        self.chat = chat.with_strategies(self.chain.clone())?;
+        self.store = store;
         Ok(())
     }
 

@@ -120,13 +120,13 @@ fn drawn(seed: u64) -> (Script, Vec<Said>) {
 
 /// Runs every check on so many seeds, each until it sees something.
 pub fn look(seeds: u64) -> Seen {
-    let threads = thread::available_parallelism().map_or(1, usize::from) as u64;
+    let threads = thread::available_parallelism().map_or(1, usize::from);
     let (columns, seen) = (columns(), Mutex::new(Seen::new()));
     thread::scope(|scope| {
-        for first in 1..=threads {
+        for first in 0..threads {
             let (columns, seen) = (&columns, &seen);
             scope.spawn(move || {
-                for seed in (first..=seeds).step_by(threads as usize) {
+                for seed in (1..=seeds).skip(first).step_by(threads) {
                     look_at(seed, columns, seen);
                 }
             });

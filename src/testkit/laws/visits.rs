@@ -277,7 +277,10 @@ const fn stood_for(reason: LeftReason) -> bool {
 }
 
 /// Which messages of a moment ranges name.
-fn named<'a>(moment: &Moment, ranges: impl Iterator<Item = &'a Ranges>) -> BTreeSet<u64> {
+pub(super) fn named<'a>(
+    moment: &Moment,
+    ranges: impl Iterator<Item = &'a Ranges>,
+) -> BTreeSet<u64> {
     let ranges: Vec<&Ranges> = ranges.collect();
     let ids = moment.messages.iter().map(|m| m.id);
     ids.filter(|id| ranges.iter().any(|r| r.contains(MessageId(Seq(*id)))))

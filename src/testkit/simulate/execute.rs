@@ -274,9 +274,12 @@ impl<'a> Sim<'a> {
         let level = self.clients.get(client).map(|c| c.level);
         match (&outcome, request, level) {
             (Outcome::Done, Some(request), Some(level)) if writes(request) => {
-                let id = self.clients.get(client).map(|c| c.world.chat.id());
-                match id.filter(|_| self.run.entries == before) {
-                    Some(id) => self.ledger.promise_of(id, level),
+                let chat = self.clients.get(client).map(|c| &c.world.chat);
+                match chat.filter(|_| self.run.entries == before) {
+                    Some(chat) => {
+                        let head = chat.head().map_err(text)?.map(|head| head.seq);
+                        self.ledger.promise_of(chat.id(), level, head);
+                    }
                     None => self.ledger.promise(level),
                 }
             }
