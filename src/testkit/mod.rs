@@ -80,7 +80,7 @@ pub use make_room::MakeRoom;
 pub use outcomes::{Cell, Outcomes, outcomes};
 pub use reached::{PENDING, Reached};
 pub use script::{Ids, Op, Said, Script, Speaker, Words};
-pub use suite::{Check, ELSEWHERE, Elsewhere, Progress, SUITE, Settings, Size};
+pub use suite::{ELSEWHERE, Elsewhere, Progress, SUITE, Settings, Size, Trial};
 pub use text::ScriptError;
 pub use trouble::Trouble;
 pub use world::{Answer, Failure, Request, World, result};

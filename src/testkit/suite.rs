@@ -60,7 +60,7 @@ pub type Progress<'a> = &'a mut (dyn FnMut(u64, u64) + Send);
 
 /// A figure that can be measured here.
 #[derive(Clone, Copy, Debug)]
-pub struct Check {
+pub struct Trial {
     /// Its number in the reliability table.
     pub number: &'static str,
     /// What is measured.
@@ -83,31 +83,31 @@ pub struct Elsewhere {
 }
 
 /// All figures that can be measured here, in the order of the table.
-pub const SUITE: &[Check] = &[
-    check("1", "acknowledged entries lost under SIGKILL", kills),
-    check(
+pub const SUITE: &[Trial] = &[
+    trial("1", "acknowledged entries lost under SIGKILL", kills),
+    trial(
         "1c",
         "directories that do not open after a kill while opening",
         opens,
     ),
-    check("2", "violations in simulated faults", simulated),
-    check("3", "tampering detected and located", tampering),
-    check("4", "replay determinism", replay),
-    check("5", "laws broken", laws),
-    check(
+    trial("2", "violations in simulated faults", simulated),
+    trial("3", "tampering detected and located", tampering),
+    trial("4", "replay determinism", replay),
+    trial("5", "laws broken", laws),
+    trial(
         "7",
         "fault outcomes: every store call under every fault",
         faults,
     ),
-    check("9", "many writers and readers at once", writers),
-    check("10", "what a synced append costs", cost_of_safety),
+    trial("9", "many writers and readers at once", writers),
+    trial("10", "what a synced append costs", cost_of_safety),
 ];
 
 /// Measures one figure.
 type Run = fn(&Settings, Progress<'_>) -> Result<Figure, Trouble>;
 
-const fn check(number: &'static str, name: &'static str, run: Run) -> Check {
-    Check { number, name, run }
+const fn trial(number: &'static str, name: &'static str, run: Run) -> Trial {
+    Trial { number, name, run }
 }
 
 /// The figures that cannot.

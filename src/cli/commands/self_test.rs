@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use ctxlog::engine::{Environment as _, Error, System};
-use ctxlog::testkit::{Check, ELSEWHERE, Elsewhere, Figure, SUITE, Settings, crash};
+use ctxlog::testkit::{ELSEWHERE, Elsewhere, Figure, SUITE, Settings, Trial, crash};
 use serde::Serialize;
 
 use crate::cli::errors::{Failure, INTEGRITY};
@@ -96,7 +96,7 @@ fn any_seed() -> Result<u64, Failure> {
     Ok(u64::from(u32::from_le_bytes(few)))
 }
 
-type Chosen = (Vec<&'static Check>, Vec<&'static Elsewhere>);
+type Chosen = (Vec<&'static Trial>, Vec<&'static Elsewhere>);
 
 /// The figures of these numbers, or all.
 fn chosen(only: &[String]) -> Result<Chosen, Failure> {
@@ -118,7 +118,7 @@ fn chosen(only: &[String]) -> Result<Chosen, Failure> {
     Ok((here, elsewhere))
 }
 
-fn measure(cx: &Context, check: &Check, settings: &Settings) -> Result<Measured, Failure> {
+fn measure(cx: &Context, check: &Trial, settings: &Settings) -> Result<Measured, Failure> {
     let dir = settings.dir.join(check.number);
     fs::create_dir(&dir).map_err(|e| Failure::file("make the directory", &dir, &e))?;
     let own = Settings {
