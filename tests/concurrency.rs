@@ -25,8 +25,8 @@ fn many_writers_and_readers_lose_and_double_nothing() {
     let mut progress = |done, all| println!("{done} of {all}: {:.1?}", began.elapsed());
     let found = concurrency(&plan, dir.path(), &mut progress).unwrap();
     // Two kinds of store, three arrangements; and the races were races.
-    assert_eq!(found.appends, 2 * 3 * 8 * 1_000);
-    assert!(found.stale > 500 && found.reads > 50, "{found:?}");
+    assert_eq!(found.appends, 2 * 3 * 8 * 250);
+    assert!(found.stale > 50 && found.reads > 20, "{found:?}");
     holds(&found.figure(&plan), dir);
 }
 
