@@ -131,6 +131,7 @@ fn a_run_that_is_stopped_leaves_nothing_behind() {
     for (signal, group) in [("-TERM", "-"), ("-KILL", "")] {
         let place = Place::new();
         let mut command = Command::new(env!("CARGO_BIN_EXE_ctxlog"));
+        command.env_remove("CTXLOG_FIGURES");
         command.args([
             "self-test",
             "--only",
