@@ -100,6 +100,7 @@ pub fn op() -> impl Strategy<Value = Op> {
         3 => (0..2_usize, words()).prop_map(|(n, words)| Op::Keyed(n, words)),
         2 => Just(Op::Reopen),
         2 => Just(Op::Note),
+        1 => prop_oneof![149 => 0..80_usize, 1 => Just(5_000)].prop_map(Op::Media),
         2 => prop_oneof![
             Just(Op::Policy),
             Just(Op::Impossible),

@@ -136,6 +136,8 @@ pub enum Op {
         /// What the tools gave.
         out: Words,
     },
+    /// A person shows an image of so many thousand bytes.
+    Media(usize),
     /// A result of a call that was never made.
     Unknown,
     /// A call that the provider runs itself, answered in the same message or not.

@@ -73,6 +73,7 @@ impl Display for Op {
                     .as_ref()
                     .map_or(Ok(()), |words| write!(f, " with {words}"))
             }
+            Self::Media(n) => write!(f, "media {n}"),
             Self::Unknown => f.write_str("unknown"),
             Self::Native { answered } => {
                 write!(f, "native {}", if *answered { "answered" } else { "open" })
@@ -228,6 +229,7 @@ fn parse_op(line: &str) -> Result<Op, String> {
         },
         "results" => results(&mut rest, false)?,
         "interim" => results(&mut rest, true)?,
+        "media" => Op::Media(rest.number()?),
         "unknown" => Op::Unknown,
         "native" => Op::Native {
             answered: rest.one_of("answered", "open")?,

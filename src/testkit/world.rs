@@ -11,7 +11,7 @@ use crate::engine::{Conversation, Error, Options, Seeded, Store};
 use crate::formats::Transcript;
 use crate::log::entry::Sealed;
 use crate::log::{
-    Author, Block, BlockBody, Entry, Fields, Hash, Json, Message, MessageId, Micros, Part,
+    Author, Block, BlockBody, Entry, Fields, Hash, Json, Media, Message, MessageId, Micros, Part,
     PartBody, RequestReason, Role, Seq, Shape, Usage,
 };
 use crate::store::{Backend, Listed, MemoryStore};
@@ -274,6 +274,7 @@ impl World {
                 said(Message::new(role, author, Vec::new()))
             }
             Op::Reason { signed } => said(reasoning(*signed)),
+            Op::Media(thousands) => said(image(*thousands)),
             Op::Unknown => said(Message::tool("never-called", "late")),
             Op::Native { answered } => said(native(*answered)),
             Op::Results {
@@ -613,6 +614,16 @@ fn reasoning(signed: bool) -> Message {
         encrypted: None,
     });
     Message::new(Role::Assistant, Author::Model, vec![thought])
+}
+
+/// An image of about so many thousand bytes, 8 million at most, as a source would write it.
+fn image(thousands: usize) -> Message {
+    let data = "iVBORw0KGgo=".repeat(thousands.min(8_000).saturating_mul(83));
+    let block = format!(
+        "{{\"type\":\"image_url\",\"image_url\":{{\"url\":\"data:image/png;base64,{data}\"}}}}"
+    );
+    let shown = part(PartBody::Block(BlockBody::Media(Media::Image, Json(block))));
+    Message::new(Role::User, Author::Person, vec![shown])
 }
 
 fn native(answered: bool) -> Message {
