@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::engine::{Adopted, Content, Conversation, Error, Store};
+use crate::engine::{Adopted, Content, Conversation, Error, Store, intact};
 use crate::log::{
     Body, Entry, Hash, Message, PartBody, Seq, entry, entry::Sealed, payload, payload::Secret,
 };
@@ -173,10 +173,7 @@ impl Writer<'_> {
                 .payload(self.chat.id(), sealed.entry.seq, index)
                 .map_err(Error::from)?;
             if let Some(found) = &found {
-                let (seq, source) = (sealed.entry.seq, payload::PayloadError::Mismatch);
-                if payload::commit(&found.salt, &found.bytes) != to {
-                    return Err(Error::Payload { seq, source }.into());
-                }
+                intact(sealed.entry.seq, found, &to)?;
                 self.blobs(&found.bytes, &mut blobs)?;
             }
             payloads.push(found.map(|p| PayloadLine {

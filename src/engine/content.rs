@@ -198,7 +198,7 @@ impl Conversation {
 }
 
 /// Whether words are those that an entry committed to: a store need not notice a bit that flipped.
-pub(super) fn intact(given: Seq, found: &Payload, to: &Commitment) -> Result<(), Error> {
+pub(crate) fn intact(given: Seq, found: &Payload, to: &Commitment) -> Result<(), Error> {
     if payload::commit(&found.salt, &found.bytes) == *to {
         return Ok(());
     }

@@ -22,3 +22,5 @@ pub use conversation::{Ack, Conversation, Store};
 pub use environment::{Environment, Seeded, System};
 pub use error::{Error, Refusal};
 pub use import::{Imported, Warning};
+
+pub(crate) use content::intact;

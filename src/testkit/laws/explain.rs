@@ -1,14 +1,10 @@
 //! Laws on what questions answer.
 
-use super::{Found, demand};
+use super::{Found, counted, demand};
 use crate::audit::{Stay, Why, why};
 use crate::log::{Body, Change, Iteration, LeftReason, MessageId, RequestReason, Seq, StandInKind};
 use crate::testkit::case::{Case, Run};
 use crate::testkit::model::Moment;
-
-fn counted(n: usize) -> u64 {
-    u64::try_from(n).unwrap_or(u64::MAX)
-}
 
 /// Every message, asked about at every entry, is told as the naive fold saw it.
 pub(super) fn explain(case: &Case<'_>) -> Found {

@@ -24,6 +24,11 @@ macro_rules! demand {
 }
 use demand;
 
+/// A length in memory as a number that does not depend on the machine.
+fn counted(n: usize) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
+}
+
 /// A law with its check.
 #[derive(Clone, Copy, Debug)]
 pub struct Check {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::windows::items;
-use super::{Found, demand};
+use super::{Found, counted, demand};
 use crate::log::{
     Body, Entry, GroupReason, LeftReason, MessageId, Ranges, Reading, Seq, Trigger, Unit,
     VisitOutcome, Visited,
@@ -14,10 +14,6 @@ use crate::testkit::model::Moment;
 use crate::testkit::script::{Ids, Op, Script, Words};
 use crate::testkit::world::Failure;
 use crate::window::{Measure, Projection};
-
-fn counted(n: usize) -> u64 {
-    u64::try_from(n).unwrap_or(u64::MAX)
-}
 
 /// Renaming the ids of any log changes no window, group or proposal; and naming all calls alike from
 /// the start changes nothing where each batch is answered, or closed by a call, before the next.
