@@ -24,7 +24,7 @@ use ctxlog::audit;
 use ctxlog::engine::{Content, Conversation, Error, Store};
 use ctxlog::log::payload::PayloadError;
 use ctxlog::log::{Hash, Message, Seq};
-use ctxlog::store::{Level, SledStore, StoreError};
+use ctxlog::store::{Backend, Level, SledStore, StoreError};
 use ctxlog::testkit::crash::{Acked, Plan, kill_loop, survey};
 use ctxlog::testkit::{Draw, Figure};
 use disk::{Mounted, allowed, make};
@@ -200,6 +200,24 @@ fn reads_are_right_or_refused(
     right
 }
 
+/// Every verb that writes is refused for the write that failed, also one that must read first.
+fn assert_nothing_is_written(backend: &dyn Backend, chat: &Conversation, level: Level) {
+    let (id, bytes) = (chat.id(), vec![1; 100_000]);
+    let refused = [
+        backend.put_blob(id, Hash([1; 32]), &bytes),
+        backend.sweep_blobs(id, &|_| false).map(drop),
+        backend.put_derived(id, "derived", &bytes),
+        backend.destroy_payload(id, Seq(1), 0, level),
+        backend.sync(level),
+    ];
+    for outcome in refused {
+        assert!(
+            matches!(outcome, Err(StoreError::Poisoned { .. })),
+            "{outcome:?}"
+        );
+    }
+}
+
 /// Appends until the store says no; gives what was acknowledged, and how much of it could still be
 /// read.
 fn fill_the_store(dir: &Path, level: Level, seed: u64) -> (Vec<Acked>, usize) {
@@ -216,10 +234,7 @@ fn fill_the_store(dir: &Path, level: Level, seed: u64) -> (Vec<Acked>, usize) {
     assert!(known && names_it(&error), "{error:?}");
     let again = chat.append(Message::person("again")).unwrap_err();
     assert!(is_refused(&again), "{again:?}");
-    let blob = store
-        .backend()
-        .put_blob(chat.id(), Hash([1; 32]), &vec![1; 100_000]);
-    assert!(matches!(blob, Err(StoreError::Poisoned { .. })), "{blob:?}");
+    assert_nothing_is_written(store.backend(), &chat, level);
     let right = reads_are_right_or_refused(&store, &chat, &acks);
     (acks.into_iter().map(|(ack, _)| ack).collect(), right)
 }

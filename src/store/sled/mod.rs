@@ -31,7 +31,7 @@ mod writer;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, SyncSender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use self::directory::{Directory, State};
@@ -225,27 +225,37 @@ impl SledStore {
         if requests.is_none_or(|requests| requests.send(request).is_err()) {
             return Err(StoreError::Poisoned { reason: ended });
         }
-        outcome
-            .recv()
-            .unwrap_or(Err(StoreError::Indeterminate { reason: ended }))
+        let outcome = outcome.recv();
+        self.trusted(outcome.unwrap_or(Err(StoreError::Indeterminate { reason: ended })))
     }
 
-    /// What was read, unless a write failed before: then sled may show half of it, and refuses what
-    /// it can no longer put in order, so that an error says nothing about the disk.
-    fn trusted<T>(&self, read: Result<T, StoreError>) -> Result<T, StoreError> {
-        match (read, self.inner.shared.poisoned()) {
-            (Err(StoreError::Io { .. } | StoreError::Damaged { .. }), Some(reason)) => {
+    /// What was done, unless a write failed before: then sled may show half of it, and refuses what
+    /// it can no longer put in order, so that an error says nothing about the disk. A write of
+    /// sled's own threads that failed first shows in whatever is asked next, and ends writing too.
+    fn trusted<T>(&self, done: Result<T, StoreError>) -> Result<T, StoreError> {
+        let shared = &self.inner.shared;
+        match done {
+            Err(error @ StoreError::Io { .. }) => {
+                let reason = shared.poison(&error);
                 Err(StoreError::Poisoned { reason })
             }
-            (read, _) => read,
+            Err(error @ StoreError::Damaged { .. }) => {
+                let poisoned = shared.poisoned();
+                Err(poisoned.map_or(error, |reason| StoreError::Poisoned { reason }))
+            }
+            done => done,
         }
     }
 
-    fn rewriting(&self) -> MutexGuard<'_, ()> {
-        self.inner
-            .rewriting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    /// Has a verb read something in order to replace it. One at a time, and never after a write
+    /// failed: what is read then may be half of what was written.
+    fn rewrite<T>(&self, verb: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+        if let Some(reason) = self.inner.shared.poisoned() {
+            return Err(StoreError::Poisoned { reason });
+        }
+        let rewriting = &self.inner.rewriting;
+        let _held = rewriting.lock().unwrap_or_else(PoisonError::into_inner);
+        self.trusted(verb())
     }
 
     /// The content of an entry's key; `None` where there is no such entry.
@@ -355,25 +365,26 @@ impl Backend for SledStore {
         index: u32,
         level: Level,
     ) -> Result<(), StoreError> {
-        let _rewriting = self.rewriting();
-        let Some(content) = self.frame(conversation, seq)? else {
-            return Ok(());
-        };
-        let reason = || "the entry's lengths contradict each other".to_owned();
-        let frame = Frame::read(&content);
-        let frame = frame.ok_or_else(|| place(conversation, Some(seq), reason()))?;
-        match frame.payload(index) {
-            None => return Ok(()),
-            Some((Place::Destroyed, ..)) => return self.sync(level),
-            Some(_) => {}
-        }
-        let mut changes = self.removals(&keys::payload(conversation, seq, index))?;
-        frame::write_content(
-            &keys::entry(conversation, seq),
-            &frame.without(index),
-            &mut changes,
-        );
-        self.write(None, changes, level)
+        self.rewrite(|| {
+            let Some(content) = self.frame(conversation, seq)? else {
+                return Ok(());
+            };
+            let reason = || "the entry's lengths contradict each other".to_owned();
+            let frame = Frame::read(&content);
+            let frame = frame.ok_or_else(|| place(conversation, Some(seq), reason()))?;
+            match frame.payload(index) {
+                None => return Ok(()),
+                Some((Place::Destroyed, ..)) => return self.sync(level),
+                Some(_) => {}
+            }
+            let mut changes = self.removals(&keys::payload(conversation, seq, index))?;
+            frame::write_content(
+                &keys::entry(conversation, seq),
+                &frame.without(index),
+                &mut changes,
+            );
+            self.write(None, changes, level)
+        })
     }
 
     fn list(&self, prefix: &[String]) -> Result<Vec<Listed>, StoreError> {
@@ -391,16 +402,17 @@ impl Backend for SledStore {
         bytes: &[u8],
     ) -> Result<(), StoreError> {
         limits::within("a blob", bytes.len(), BLOB_BYTES_MAX)?;
-        let _rewriting = self.rewriting();
-        let key = keys::blob(lineage, address);
-        match self.engine().content(&key) {
-            Ok(Some(_)) => return Ok(()),
-            Ok(None) | Err(ContentError::Flawed(_)) => {} // a damaged one is made whole again
-            Err(ContentError::Store(error)) => return Err(error),
-        }
-        let mut changes = Vec::new();
-        frame::write_content(&key, bytes, &mut changes);
-        self.write(None, changes, Level::Buffered)
+        self.rewrite(|| {
+            let key = keys::blob(lineage, address);
+            match self.engine().content(&key) {
+                Ok(Some(_)) => return Ok(()),
+                Ok(None) | Err(ContentError::Flawed(_)) => {} // a damaged one is made whole again
+                Err(ContentError::Store(error)) => return Err(error),
+            }
+            let mut changes = Vec::new();
+            frame::write_content(&key, bytes, &mut changes);
+            self.write(None, changes, Level::Buffered)
+        })
     }
 
     fn blob(&self, lineage: ConversationId, address: Hash) -> Result<Option<Vec<u8>>, StoreError> {
@@ -413,21 +425,22 @@ impl Backend for SledStore {
         lineage: ConversationId,
         keep: &dyn Fn(&Hash) -> bool,
     ) -> Result<u64, StoreError> {
-        let _rewriting = self.rewriting();
-        let prefix = keys::owned(keys::BLOB, lineage);
-        let (mut changes, mut gone) = (Vec::new(), 0_u64);
-        for found in self.engine().scan(&prefix, &keys::after(&prefix))? {
-            let (key, _) = found?;
-            if keys::address(&key).is_some_and(|address| keep(&address)) {
-                continue;
+        self.rewrite(|| {
+            let prefix = keys::owned(keys::BLOB, lineage);
+            let (mut changes, mut gone) = (Vec::new(), 0_u64);
+            for found in self.engine().scan(&prefix, &keys::after(&prefix))? {
+                let (key, _) = found?;
+                if keys::address(&key).is_some_and(|address| keep(&address)) {
+                    continue;
+                }
+                if matches!(keys::content(&key), Some((_, 0))) {
+                    gone = gone.saturating_add(1);
+                }
+                changes.push((key.to_vec(), None));
             }
-            if matches!(keys::content(&key), Some((_, 0))) {
-                gone = gone.saturating_add(1);
-            }
-            changes.push((key.to_vec(), None));
-        }
-        self.write(None, changes, Level::Buffered)?;
-        Ok(gone)
+            self.write(None, changes, Level::Buffered)?;
+            Ok(gone)
+        })
     }
 
     fn put_derived(
@@ -438,11 +451,12 @@ impl Backend for SledStore {
     ) -> Result<(), StoreError> {
         limits::within("derived data", bytes.len(), DERIVED_BYTES_MAX)?;
         limits::within("the name of derived data", name.len(), NAME_BYTES_MAX)?;
-        let _rewriting = self.rewriting();
-        let key = keys::derived(conversation, name);
-        let mut changes = self.removals(&key)?;
-        frame::write_content(&key, bytes, &mut changes);
-        self.write(None, changes, Level::Buffered)
+        self.rewrite(|| {
+            let key = keys::derived(conversation, name);
+            let mut changes = self.removals(&key)?;
+            frame::write_content(&key, bytes, &mut changes);
+            self.write(None, changes, Level::Buffered)
+        })
     }
 
     fn derived(
@@ -458,7 +472,7 @@ impl Backend for SledStore {
     }
 
     fn check(&self, conversation: Option<ConversationId>) -> Result<Vec<StoreError>, StoreError> {
-        let found = self.read_check(conversation)?;
+        let found = self.trusted(self.read_check(conversation))?;
         match self.inner.shared.poisoned() {
             Some(reason) if !found.is_empty() => Err(StoreError::Poisoned { reason }),
             _ => Ok(found),

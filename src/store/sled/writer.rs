@@ -83,6 +83,11 @@ impl Shared {
         self.poisoned.get().cloned()
     }
 
+    /// Ends all writing; gives what failed first.
+    pub(super) fn poison(&self, error: &StoreError) -> String {
+        self.poisoned.get_or_init(|| error.to_string()).clone()
+    }
+
     /// While this is held, no log's head moves away from its durable one.
     pub(super) fn behind(&self) -> MutexGuard<'_, HashMap<ConversationId, Option<Head>>> {
         self.behind.lock().unwrap_or_else(PoisonError::into_inner)
@@ -346,9 +351,8 @@ impl Writer {
 
     /// Never tries again: after a failed sync the system may call lost pages clean.
     fn poison(&mut self, error: &StoreError) -> String {
-        let reason = error.to_string();
         self.unsynced = None;
-        self.shared.poisoned.get_or_init(|| reason).clone()
+        self.shared.poison(error)
     }
 }
 
