@@ -229,7 +229,7 @@ fn a_directory_that_is_not_ours_is_left_untouched() {
         }),
         ("a marker with more in it", |p| {
             fs::create_dir(p).unwrap();
-            fs::write(p.join("CTXLOG"), "ctxlog store\nformat 1\nand more\n").unwrap();
+            fs::write(p.join("CTXLOG"), "ctxlog store\nformat 2\nand more\n").unwrap();
         }),
         ("an empty marker", |p| {
             fs::create_dir(p).unwrap();
@@ -266,7 +266,7 @@ fn a_newer_store_is_left_untouched_and_says_its_format() {
     drop(store);
     fs::write(
         dir.path().join("CTXLOG"),
-        "ctxlog store\nformat 2\nwith: something new\n",
+        "ctxlog store\nformat 3\nwith: something new\n",
     )
     .unwrap();
     let before = tree(dir.path());
@@ -277,8 +277,8 @@ fn a_newer_store_is_left_untouched_and_says_its_format() {
         assert!(matches!(
             opened,
             Err(StoreError::Newer {
-                found: 2,
-                supported: 1,
+                found: 3,
+                supported: 2,
                 ..
             })
         ));
@@ -327,7 +327,7 @@ fn a_creation_that_was_cut_off_is_finished_by_the_next_open() {
         },
         |cut, sample| _ = fs::copy(sample.join("sled/db"), cut.join("sled/db")).unwrap(),
         |cut, _| fs::write(cut.join("CTXLOG.new"), "ctxlog st").unwrap(),
-        |cut, _| fs::write(cut.join("CTXLOG.new"), "ctxlog store\nformat 1\n").unwrap(),
+        |cut, _| fs::write(cut.join("CTXLOG.new"), "ctxlog store\nformat 2\n").unwrap(),
         |cut, _| fs::rename(cut.join("CTXLOG.new"), cut.join("CTXLOG")).unwrap(),
     ];
     for done in 1..=steps.len() {

@@ -119,6 +119,11 @@ impl From<StoreError> for Failure {
                 message,
                 "install a newer ctxlog; nothing was touched",
             ),
+            StoreError::Older { .. } => Self::usage(
+                "older-format",
+                message,
+                "export it with the ctxlog that wrote it; nothing was touched",
+            ),
             StoreError::Damaged { .. } => Self::integrity(message),
             StoreError::NameTaken { .. } => {
                 Self::new(REFUSED, "name-taken", message, "use another name")

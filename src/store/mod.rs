@@ -17,7 +17,7 @@ pub use self::limits::{
 pub use self::memory::MemoryStore;
 #[cfg(feature = "testkit")]
 pub(crate) use self::memory::{Place, Stored};
-pub use self::sled::SledStore;
+pub use self::sled::{SledOptions, SledStore};
 
 use crate::log::{ConversationId, Hash, Head, Seq};
 
@@ -126,6 +126,22 @@ pub enum StoreError {
         /// The format found.
         found: u32,
         /// The newest format known here.
+        supported: u32,
+    },
+    /// The directory was written by an older ctxlog, in a format that is no longer read. It was left
+    /// untouched.
+    #[error(
+        "{} has store format {found}; this ctxlog reads {supported}. Export its logs with the \
+         ctxlog that wrote it (the last revision that reads format {found}) and import them into a \
+         new store",
+        .path.display()
+    )]
+    Older {
+        /// The directory.
+        path: PathBuf,
+        /// The format found.
+        found: u32,
+        /// The format read here.
         supported: u32,
     },
     /// A batch contradicts itself. Nothing was written.

@@ -1,22 +1,25 @@
 //! Looks at every value and at how they hang together. Reports all it finds, and goes on.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 
-use super::ContentError;
 use super::at;
-use super::engine::{Engine, Flaw, damaged};
-use super::frame::{self, First, Frame, Place, Span};
+use super::block::{self, Codec};
+use super::engine::{ContentError, Engine, Flaw, damaged};
+use super::frame::{self, First, Span};
 use super::keys;
-use super::writer::{Shared, place, read_span};
+use super::record::Encoded;
+use super::tail::{place, read_span};
 use crate::log::{ConversationId, Seq};
 use crate::store::StoreError;
 
 /// Everything that is wrong with one log, or with the whole store.
 pub(super) fn check(
     engine: &Engine,
-    shared: &Shared,
+    gate: &Mutex<()>,
     only: Option<ConversationId>,
 ) -> Vec<StoreError> {
+    let gate = || gate.lock().unwrap_or_else(PoisonError::into_inner);
     let mut check = Check {
         engine,
         found: Vec::new(),
@@ -27,15 +30,24 @@ pub(super) fn check(
     };
     for conversation in owners {
         // Held for one log at a time, so that appends do not wait for the whole store.
-        let _gate = shared.gate();
+        let _gate = gate();
         check.log(conversation);
     }
-    let _gate = shared.gate();
+    let _gate = gate();
     check.names(only);
     if only.is_none() {
         check.strays();
     }
     check.found
+}
+
+/// How far the entries of a log were looked at.
+struct Walk {
+    conversation: ConversationId,
+    span: Option<Span>,
+    /// The entry that is to come next, where that is known.
+    due: Option<Seq>,
+    newest: Option<Seq>,
 }
 
 struct Check<'a> {
@@ -58,10 +70,10 @@ impl Check<'_> {
         let mut owners = BTreeSet::new();
         for tag in [
             keys::BLOB,
+            keys::BLOCK,
             keys::DERIVED,
             keys::HEAD,
             keys::LOG,
-            keys::PAYLOAD,
         ] {
             let end = keys::after(&[tag]);
             let mut from = vec![tag];
@@ -107,7 +119,6 @@ impl Check<'_> {
             }
             Ok(_) => {}
         }
-        self.payloads(conversation);
         for (tag, what) in [(keys::BLOB, "a blob"), (keys::DERIVED, "derived data")] {
             self.contents(
                 &keys::owned(tag, conversation),
@@ -123,31 +134,95 @@ impl Check<'_> {
 
     /// Counts the entries against the head record. Says which is the newest that is there.
     fn entries(&mut self, conversation: ConversationId, span: Option<&Span>) -> Option<Seq> {
-        let mut newest: Option<Seq> = None;
-        let first = span.map(|span| span.first);
-        self.contents(
-            &keys::owned(keys::LOG, conversation),
+        let mut walk = Walk {
             conversation,
-            |check, key, content| {
-                let Some(seq) = keys::seq(key) else { return };
-                let due = newest.map_or(first.unwrap_or(seq), Seq::next);
-                check.gap(conversation, due, seq);
-                if span.is_some_and(|span| seq < span.first || seq > span.head.seq) {
-                    check.report(
-                        conversation,
-                        Some(seq),
-                        "the entry lies outside the head record",
-                    );
-                }
-                check.entry(conversation, seq, content);
-                newest = Some(seq);
-            },
-        );
+            span: span.copied(),
+            due: span.map(|span| span.first),
+            newest: None,
+        };
+        let mut codec = Codec::default();
+        let blocks = keys::owned(keys::BLOCK, conversation);
+        self.contents(&blocks, conversation, |check, key, content| {
+            if let Some(first) = keys::seq(key) {
+                check.block(&mut walk, first, content, &mut codec);
+            }
+        });
+        let singles = keys::owned(keys::LOG, conversation);
+        self.contents(&singles, conversation, |check, key, content| {
+            let Some(seq) = keys::seq(key) else { return };
+            check.step(&mut walk, seq, seq);
+            match content {
+                Ok(record) => check.record(&walk, seq, record),
+                Err(flaw) => check.report(conversation, Some(seq), format!("the entry: {flaw}")),
+            }
+        });
         if let Some(span) = span {
-            let due = newest.map_or(span.first, Seq::next);
+            let due = walk.due.unwrap_or(span.first);
             self.gap(conversation, due, span.head.seq.next());
         }
-        newest
+        walk.newest
+    }
+
+    fn block(
+        &mut self,
+        walk: &mut Walk,
+        first: Seq,
+        content: Result<&[u8], Flaw>,
+        codec: &mut Codec,
+    ) {
+        let unpacked = content.and_then(|content| {
+            block::unpack(first, content, codec).ok_or("it cannot be unpacked")
+        });
+        match unpacked {
+            Ok(block) => {
+                self.step(walk, first, Seq(block.end().0.saturating_sub(1)));
+                for (seq, record) in (first.0..).map(Seq).zip(block.records()) {
+                    self.record(walk, seq, record);
+                }
+            }
+            Err(flaw) => {
+                let last = self.last_of_block(walk, first);
+                self.step(walk, first, last);
+                let reason = format!("the block of the entries {first} to {last}: {flaw}");
+                self.report(walk.conversation, Some(first), reason);
+            }
+        }
+    }
+
+    /// The last entry of a block that does not say so itself: what follows it begins behind.
+    fn last_of_block(&mut self, walk: &Walk, first: Seq) -> Seq {
+        let behind = keys::after(&keys::block(walk.conversation, first));
+        let blocks = keys::after(&keys::owned(keys::BLOCK, walk.conversation));
+        let singles = keys::owned(keys::LOG, walk.conversation);
+        let next = self
+            .first_key(&behind, &blocks)
+            .or_else(|| self.first_key(&singles, &keys::after(&singles)));
+        let next = next.as_deref().and_then(keys::seq);
+        let last = next.map(|next| Seq(next.0.saturating_sub(1)));
+        let head = walk.span.map(|span| span.head.seq);
+        last.or(head).unwrap_or(first).max(first)
+    }
+
+    /// The next entries of a log are there, from one to another.
+    fn step(&mut self, walk: &mut Walk, first: Seq, last: Seq) {
+        if let Some(due) = walk.due {
+            self.gap(walk.conversation, due, first);
+            if first < due {
+                let reason = "the entry is there twice";
+                self.report(walk.conversation, Some(first), reason);
+            }
+        }
+        if walk
+            .span
+            .is_some_and(|span| first < span.first || last > span.head.seq)
+        {
+            let seq = walk.span.map_or(first, |span| first.max(span.head.seq.next()));
+            let seq = if last > first { seq.min(last) } else { first };
+            let reason = "the entry lies outside the head record";
+            self.report(walk.conversation, Some(seq), reason);
+        }
+        walk.due = Some(walk.due.unwrap_or_default().max(last.next()));
+        walk.newest = walk.newest.max(Some(last));
     }
 
     /// Reports the entries from `due` up to `next` as missing: one finding for the whole gap.
@@ -162,66 +237,9 @@ impl Check<'_> {
         }
     }
 
-    fn entry(&mut self, conversation: ConversationId, seq: Seq, content: Result<&[u8], Flaw>) {
-        let content = match content {
-            Ok(content) => content,
-            Err(flaw) => return self.report(conversation, Some(seq), format!("the entry: {flaw}")),
-        };
-        let Some(frame) = Frame::read(content) else {
-            return self.report(conversation, Some(seq), "the entry's lengths contradict");
-        };
-        for (index, (where_, _)) in (0_u32..).zip(frame.places()) {
-            if where_ != Place::Apart {
-                continue;
-            }
-            match self.engine.value(&keys::payload(conversation, seq, index)) {
-                Ok(Some(_)) => {} // looked into by `payloads`
-                Ok(None) => {
-                    let reason = format!("payload {index} is missing");
-                    self.report(conversation, Some(seq), reason);
-                }
-                Err(error) => self.found.push(error),
-            }
-        }
-    }
-
-    /// Looks into every payload that lies apart, and for those that no entry mentions.
-    fn payloads(&mut self, conversation: ConversationId) {
-        let mut owner: Option<(Seq, Option<Vec<u8>>)> = None;
-        let prefix = keys::owned(keys::PAYLOAD, conversation);
-        self.contents(&prefix, conversation, |check, key, content| {
-            let (Some(seq), Some(index)) = (keys::seq(key), keys::index(key)) else {
-                return;
-            };
-            if owner.as_ref().is_none_or(|(known, _)| *known != seq) {
-                owner = Some((seq, check.content(&keys::entry(conversation, seq))));
-            }
-            let entry = owner.as_ref().and_then(|(_, entry)| entry.as_deref());
-            let row = entry
-                .and_then(Frame::read)
-                .and_then(|frame| frame.payload(index));
-            match (content, row) {
-                (Err(flaw), _) => {
-                    check.report(conversation, Some(seq), format!("payload {index}: {flaw}"));
-                }
-                (Ok(bytes), Some((Place::Apart, size, _))) if bytes.len() == size => {}
-                _ => {
-                    let reason = format!("payload {index} is not what its entry mentions");
-                    check.report(conversation, Some(seq), reason);
-                }
-            }
-        });
-    }
-
-    /// A content whose own damage is reported elsewhere.
-    fn content(&mut self, key: &[u8]) -> Option<Vec<u8>> {
-        match self.engine.content(key) {
-            Ok(content) => content,
-            Err(ContentError::Flawed(_)) => None,
-            Err(ContentError::Store(error)) => {
-                self.found.push(error);
-                None
-            }
+    fn record(&mut self, walk: &Walk, seq: Seq, record: &[u8]) {
+        if Encoded::read(record).is_none() {
+            self.report(walk.conversation, Some(seq), "the entry's lengths contradict");
         }
     }
 

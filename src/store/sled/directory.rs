@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 use super::tally::Tally;
 use crate::store::StoreError;
 
-/// The newest format this code reads, and the one it writes.
-pub(super) const FORMAT: u32 = 1;
+/// The format this code reads and writes.
+pub(super) const FORMAT: u32 = 2;
 
 const MARKER: &str = "CTXLOG";
 const LOCK: &str = "CTXLOG.lock";
@@ -80,6 +80,11 @@ fn read_marker(path: &Path, text: &[u8]) -> Result<(), StoreError> {
     });
     match format {
         Some(found) if found > FORMAT => Err(StoreError::Newer {
+            path: path.to_owned(),
+            found,
+            supported: FORMAT,
+        }),
+        Some(found @ 1..FORMAT) => Err(StoreError::Older {
             path: path.to_owned(),
             found,
             supported: FORMAT,

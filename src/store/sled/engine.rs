@@ -16,8 +16,6 @@ use super::frame::{self, Change, First};
 use super::{keys, seal};
 use crate::store::StoreError;
 
-/// sled's page cache, in bytes. sled keeps to it within a factor of about 1.2, scans aside.
-const CACHE_BYTES: u64 = 64 << 20;
 /// sled reclaims space only in the thread that this starts. Our writer does not wait for it.
 const RECLAIM_EVERY_MS: u64 = 500;
 /// How long to wait for sled's threads, which hold its lock, to end after the last handle.
@@ -51,10 +49,10 @@ impl std::fmt::Debug for Engine {
 impl Engine {
     /// Opens or creates the tree in `dir`. The caller holds the store's own lock, so whoever holds
     /// sled's is a handle of ours whose threads are about to end.
-    pub(super) fn open(dir: &Path) -> Result<Self, OpenFailure> {
+    pub(super) fn open(dir: &Path, cache_bytes: u64) -> Result<Self, OpenFailure> {
         let patience = Instant::now();
         loop {
-            match open_tree(dir) {
+            match open_tree(dir, cache_bytes) {
                 Err(Attempt::Locked) if patience.elapsed() < CLOSE_TIME => {
                     std::thread::sleep(Duration::from_millis(10));
                 }
@@ -99,6 +97,21 @@ impl Engine {
         let bounds = (Bound::Included(from.to_vec()), Bound::Excluded(to.to_vec()));
         let iter = guarded("scanning", || Ok(tree.range::<Vec<u8>, _>(bounds)))?;
         Ok(Scan { iter: Some(iter) })
+    }
+
+    /// The last of the keys from `from` up to but without `to`.
+    pub(super) fn last_key(&self, from: &[u8], to: &[u8]) -> Result<Option<IVec>, StoreError> {
+        let tree = self.tree()?;
+        let bounds = (Bound::Included(from), Bound::Excluded(to));
+        let last = || tree.range::<&[u8], _>(bounds).next_back().transpose();
+        Ok(guarded("scanning", last)?.map(|(key, _)| key))
+    }
+
+    /// Removals of all values of the contents whose keys begin with `prefix`.
+    pub(super) fn removals(&self, prefix: &[u8]) -> Result<Vec<Change>, StoreError> {
+        let scan = self.scan(prefix, &keys::after(prefix))?;
+        scan.map(|found| found.map(|(key, _)| (key.to_vec(), None)))
+            .collect()
     }
 
     /// The content under a key, put together. Chunks may be rewritten while they are read, so a
@@ -268,10 +281,10 @@ enum Attempt {
     Failed(OpenFailure),
 }
 
-fn open_tree(dir: &Path) -> Result<::sled::Db, Attempt> {
+fn open_tree(dir: &Path, cache_bytes: u64) -> Result<::sled::Db, Attempt> {
     let config = ::sled::Config::new()
         .path(dir)
-        .cache_capacity(CACHE_BYTES)
+        .cache_capacity(cache_bytes)
         .flush_every_ms(Some(RECLAIM_EVERY_MS))
         .mode(::sled::Mode::LowSpace);
     let failed = |reason: String| {

@@ -2,13 +2,13 @@
 //!
 //! | key | value |
 //! | --- | --- |
-//! | `L` conversation seq | content: the entry with its table of payloads and the small ones |
-//! | `P` conversation seq index | content: salt and bytes of a payload that did not fit |
+//! | `K` conversation seq | content: a block, records of consecutive entries from this one on |
+//! | `L` conversation seq | content: the record of one entry behind all blocks |
 //! | `B` lineage address | content: a blob |
 //! | `D` conversation length name | content: derived data |
 //! | `H` conversation | first seq, head seq, head hash |
 //! | `N` (1 length segment)* 0 length name | conversation |
-//! | `M` | `ctxlog 1`: says that creation was finished |
+//! | `M` | `ctxlog 2`: says that creation was finished |
 //! | `T` | the tally: number of groups, sum of the head records |
 //!
 //! A content lies under its key and, where it is longer than one value, continues under the key
@@ -17,8 +17,8 @@
 use crate::log::{ConversationId, Hash, Seq};
 use crate::store::Name;
 
+pub(super) const BLOCK: u8 = b'K';
 pub(super) const LOG: u8 = b'L';
-pub(super) const PAYLOAD: u8 = b'P';
 pub(super) const BLOB: u8 = b'B';
 pub(super) const DERIVED: u8 = b'D';
 pub(super) const HEAD: u8 = b'H';
@@ -48,10 +48,9 @@ pub(super) fn entry(conversation: ConversationId, seq: Seq) -> Vec<u8> {
     key
 }
 
-pub(super) fn payload(conversation: ConversationId, seq: Seq, index: u32) -> Vec<u8> {
-    let mut key = owned(PAYLOAD, conversation);
-    key.extend(seq.0.to_be_bytes());
-    key.extend(index.to_be_bytes());
+pub(super) fn block(conversation: ConversationId, first: Seq) -> Vec<u8> {
+    let mut key = owned(BLOCK, conversation);
+    key.extend(first.0.to_be_bytes());
     key
 }
 
@@ -115,14 +114,9 @@ pub(super) fn owner(key: &[u8]) -> Option<ConversationId> {
     array(key.get(1..OWNER)?).map(ConversationId)
 }
 
-/// The seq in the key of an entry or payload.
+/// The seq in the key of an entry or block.
 pub(super) fn seq(key: &[u8]) -> Option<Seq> {
     array(key.get(OWNER..OWNER + 8)?).map(|bytes| Seq(u64::from_be_bytes(bytes)))
-}
-
-/// The payload number in the key of a payload.
-pub(super) fn index(key: &[u8]) -> Option<u32> {
-    array(key.get(OWNER + 8..OWNER + 12)?).map(u32::from_be_bytes)
 }
 
 /// The address in the key of a blob.
@@ -134,8 +128,7 @@ pub(super) fn address(key: &[u8]) -> Option<Hash> {
 /// key of a content.
 pub(super) fn content(key: &[u8]) -> Option<(&[u8], u32)> {
     let length = match *key.first()? {
-        LOG => OWNER + 8,
-        PAYLOAD => OWNER + 12,
+        BLOCK | LOG => OWNER + 8,
         BLOB => OWNER + 32,
         DERIVED => {
             let name = u32::from_be_bytes(array(key.get(OWNER..OWNER + 4)?)?);
@@ -217,9 +210,9 @@ mod tests {
 
         #[test]
         fn no_bytes_make_key_readers_panic(key in prop::collection::vec(any::<u8>(), 0..60)) {
-            for tag in [BLOB, DERIVED, HEAD, LOG, MADE, NAME, PAYLOAD, TALLY] {
+            for tag in [BLOB, BLOCK, DERIVED, HEAD, LOG, MADE, NAME, TALLY] {
                 let key: Vec<u8> = std::iter::once(tag).chain(key.iter().copied()).collect();
-                let _ = (content(&key), read_name(&key), owner(&key), seq(&key), index(&key));
+                let _ = (content(&key), read_name(&key), owner(&key), seq(&key));
             }
         }
     }

@@ -15,6 +15,8 @@
 //! | transactions deadlock | not used: one thread writes, one batch per group |
 //! | its default cache is 1 GB | 64 MiB |
 
+mod block;
+mod blocks;
 mod check;
 mod directory;
 mod engine;
@@ -23,28 +25,56 @@ mod gap;
 mod keys;
 mod mend;
 mod open;
+mod queue;
 mod read;
+mod record;
 mod seal;
+mod tail;
 mod tally;
 mod writer;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use self::block::Prospect;
 use self::directory::{Directory, State};
 use self::engine::{ContentError, Engine, damaged};
-use self::frame::{Change, Frame, Place};
+use self::frame::Change;
+use self::queue::Claim;
+use self::record::{Encoded, Held};
 use self::tally::Tally;
-use self::writer::{Claim, Request, Shared, Writer, place};
+use self::tail::place;
+use self::writer::{Rewrite, Shared};
 use super::limits::{self, BLOB_BYTES_MAX, DERIVED_BYTES_MAX, NAME_BYTES_MAX};
 use super::{Backend, Batch, Level, Listed, Name, Payload, StoreError};
 use crate::log::{ConversationId, Hash, Head, Seq};
 
-/// How many requests may wait for the writer before callers wait to hand theirs over.
-const WAITING_MAX: usize = 256;
+/// How a store in a directory is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct SledOptions {
+    /// The page cache of sled, in bytes; 64 MiB. sled keeps to it within a factor of about 1.2.
+    pub cache_bytes: u64,
+}
+
+impl Default for SledOptions {
+    fn default() -> Self {
+        Self {
+            cache_bytes: 64 << 20,
+        }
+    }
+}
+
+impl SledOptions {
+    /// With a page cache of this size, in bytes.
+    #[must_use]
+    pub const fn with_cache_bytes(mut self, cache_bytes: u64) -> Self {
+        self.cache_bytes = cache_bytes;
+        self
+    }
+}
 
 /// A store in a directory of this machine.
 ///
@@ -72,11 +102,9 @@ struct Salvage {
 
 #[derive(Debug)]
 struct Inner {
-    requests: Option<SyncSender<Request>>,
     writer: Option<JoinHandle<()>>,
     shared: Arc<Shared>,
-    engine: Arc<Engine>,
-    /// Held by whoever reads something in order to replace it (payloads, blobs, derived data).
+    /// Held by whoever reads a blob or derived data in order to replace it.
     rewriting: Mutex<()>,
     /// Given when it was opened to save what can be read, and must not be written.
     salvage: Option<Salvage>,
@@ -86,7 +114,7 @@ struct Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.requests = None;
+        self.shared.close();
         if let Some(writer) = self.writer.take() {
             let _ = writer.join(); // it panics only by a bug; what it acknowledged is where it said
         }
@@ -100,11 +128,20 @@ impl SledStore {
     /// Opens the store at `path`; makes one where there is nothing, or an empty directory.
     ///
     /// # Errors
-    /// [`StoreError::Busy`], [`StoreError::NotAStore`], [`StoreError::Newer`]: the directory was
-    /// left untouched. [`StoreError::Damaged`] where sled cannot open its files, or opens them
-    /// without something that was written; [`Self::salvage`] may still read the rest.
+    /// [`StoreError::Busy`], [`StoreError::NotAStore`], [`StoreError::Newer`],
+    /// [`StoreError::Older`]: the directory was left untouched. [`StoreError::Damaged`] where sled
+    /// cannot open its files, or opens them without something that was written; [`Self::salvage`]
+    /// may still read the rest.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
-        Self::open_as(path.as_ref(), false)
+        Self::open_with(path, SledOptions::default())
+    }
+
+    /// Opens the store at `path` with settings of one's own; makes one as [`Self::open`] does.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_with(path: impl AsRef<Path>, options: SledOptions) -> Result<Self, StoreError> {
+        Self::open_as(path.as_ref(), options, false)
     }
 
     /// Opens the store at `path`, which must exist.
@@ -112,7 +149,18 @@ impl SledStore {
     /// # Errors
     /// As [`Self::open`]; [`StoreError::NotAStore`] where there is none.
     pub fn open_existing(path: impl AsRef<Path>) -> Result<Self, StoreError> {
-        Self::existing(path.as_ref(), false)
+        Self::existing(path.as_ref(), SledOptions::default(), false)
+    }
+
+    /// Opens the store at `path`, which must exist, with settings of one's own.
+    ///
+    /// # Errors
+    /// As [`Self::open_existing`].
+    pub fn open_existing_with(
+        path: impl AsRef<Path>,
+        options: SledOptions,
+    ) -> Result<Self, StoreError> {
+        Self::existing(path.as_ref(), options, false)
     }
 
     /// Opens a damaged store to save what can be read. Works on a copy of sled's files, which
@@ -122,22 +170,22 @@ impl SledStore {
     /// # Errors
     /// As [`Self::open_existing`], but [`StoreError::Damaged`] only where nothing can be read.
     pub fn salvage(path: impl AsRef<Path>) -> Result<Self, StoreError> {
-        Self::existing(path.as_ref(), true)
+        Self::existing(path.as_ref(), SledOptions::default(), true)
     }
 
-    fn existing(path: &Path, salvage: bool) -> Result<Self, StoreError> {
+    fn existing(path: &Path, options: SledOptions, salvage: bool) -> Result<Self, StoreError> {
         match directory::inspect(path)? {
-            State::Whole => Self::open_as(path, salvage),
+            State::Whole => Self::open_as(path, options, salvage),
             State::Absent | State::Unfinished => Err(directory::absent(path)),
         }
     }
 
-    fn open_as(path: &Path, salvage: bool) -> Result<Self, StoreError> {
+    fn open_as(path: &Path, options: SledOptions, salvage: bool) -> Result<Self, StoreError> {
         directory::inspect(path)?;
         let directory = Directory::lock(path)?;
         // Again, since another process may have been here between the look and the lock.
         let state = directory::inspect(directory.path())?;
-        Self::start(directory, state, salvage)
+        Self::start(directory, state, options, salvage)
     }
 
     /// The store's directory.
@@ -153,16 +201,21 @@ impl SledStore {
         self.inner.directory.sled()
     }
 
-    fn start(directory: Directory, state: State, salvage: bool) -> Result<Self, StoreError> {
+    fn start(
+        directory: Directory,
+        state: State,
+        options: SledOptions,
+        salvage: bool,
+    ) -> Result<Self, StoreError> {
         if state == State::Whole && !directory.sled().join("db").exists() {
             return Err(open::distrust(&directory, "sled's files are gone"));
         }
         if salvage {
-            let (engine, passed_over) = open::salvaged(&directory)?;
+            let (engine, passed_over) = open::salvaged(&directory, options.cache_bytes)?;
             let salvage = Some(Salvage { passed_over });
-            return Self::run(Arc::new(engine), directory, Tally::default(), salvage);
+            return Self::run(engine, directory, Tally::default(), salvage);
         }
-        let engine = Arc::new(open::engine(&directory)?);
+        let engine = open::engine(&directory, options.cache_bytes)?;
         let tally = match state {
             State::Whole => open::verify(&engine, &directory)?,
             State::Absent | State::Unfinished => open::establish(&engine, &directory)?,
@@ -170,25 +223,19 @@ impl SledStore {
         Self::run(engine, directory, tally, None)
     }
 
-    /// Starts the writer.
+    /// Starts the writing thread.
     fn run(
-        engine: Arc<Engine>,
+        engine: Engine,
         directory: Directory,
         tally: Tally,
         salvage: Option<Salvage>,
     ) -> Result<Self, StoreError> {
-        let shared = Arc::new(Shared::default());
-        let (requests, queue) = mpsc::sync_channel(WAITING_MAX);
-        let (owned, seen) = (Arc::clone(&engine), Arc::clone(&shared));
-        let writer = spawn(Writer::new(owned, seen, tally, directory.receipt()?), queue)?;
-        let (requests, writer) = (Some(requests), Some(writer));
-        let rewriting = Mutex::new(());
+        let shared = Arc::new(Shared::new(engine, tally, directory.receipt()?));
+        let writer = spawn(Arc::clone(&shared))?;
         let inner = Inner {
-            requests,
-            writer,
+            writer: Some(writer),
             shared,
-            engine,
-            rewriting,
+            rewriting: Mutex::new(()),
             salvage,
             directory,
         };
@@ -197,36 +244,78 @@ impl SledStore {
         })
     }
 
-    fn engine(&self) -> &Engine {
-        &self.inner.engine
+    fn shared(&self) -> &Shared {
+        &self.inner.shared
     }
 
-    /// Has the writer do something, and waits until its level is reached.
-    fn write(
+    fn engine(&self) -> &Engine {
+        &self.inner.shared.engine
+    }
+
+    /// Refuses to write where the store is open only to be read.
+    fn writable(&self) -> Result<(), StoreError> {
+        match self.inner.salvage {
+            Some(_) => Err(damaged(
+                "the store is open for salvage, so nothing is written".into(),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Rewrites what an entry's record lies in without one of its payloads.
+    fn destroy(
         &self,
-        claim: Option<Claim>,
-        changes: Vec<Change>,
+        conversation: ConversationId,
+        seq: Seq,
+        index: u32,
         level: Level,
     ) -> Result<(), StoreError> {
-        if self.inner.salvage.is_some() {
-            return Err(damaged(
-                "the store is open for salvage, so nothing is written".into(),
-            ));
-        }
-        let (reply, outcome) = mpsc::sync_channel(1);
-        let ended = "the writing thread has ended".to_owned();
-        let request = Request {
-            claim,
-            changes,
-            level,
-            reply,
+        let (shared, engine) = (self.shared(), self.engine());
+        let contradiction = || {
+            let reason = "the entry's lengths contradict each other".to_owned();
+            place(conversation, Some(seq), reason)
         };
-        let requests = self.inner.requests.as_ref();
-        if requests.is_none_or(|requests| requests.send(request).is_err()) {
-            return Err(StoreError::Poisoned { reason: ended });
-        }
-        let outcome = outcome.recv();
-        self.trusted(outcome.unwrap_or(Err(StoreError::Indeterminate { reason: ended })))
+        // The record without the payload; `None` where there is nothing to destroy.
+        let without = |record: &[u8]| {
+            let record = Encoded::read(record).ok_or_else(contradiction)?;
+            Ok(match record.payload(index) {
+                None | Some(Held::Destroyed) => None,
+                Some(Held::Whole(_)) => Some(record.without(index)),
+            })
+        };
+        shared.rewrite(level, |codec| {
+            let key = keys::entry(conversation, seq);
+            let single = engine.content(&key);
+            let single = single.map_err(|e| at(conversation, Some(seq), "the entry", e))?;
+            let (key, content, block) = if let Some(record) = single {
+                let Some(record) = without(&record)? else {
+                    return Ok(Rewrite::default());
+                };
+                (key, record, None)
+            } else {
+                let Some(block) = shared.blocks.holding(engine, conversation, seq)? else {
+                    return Ok(Rewrite::default());
+                };
+                let Some(new) = block.record(seq).map(without).transpose()?.flatten() else {
+                    return Ok(Rewrite::default());
+                };
+                let numbers = (block.first().0..).zip(block.records());
+                let records = numbers.map(|(n, old)| if n == seq.0 { &new[..] } else { old });
+                let content = block::pack(records, &mut Prospect::default(), codec);
+                let first = block.first();
+                let key = keys::block(conversation, first);
+                (key, content, Some((conversation, first)))
+            };
+            let mut changes = engine.removals(&key)?;
+            frame::write_content(&key, &content, &mut changes);
+            Ok(Rewrite { changes, block })
+        })
+    }
+
+    /// Has values written, and waits until their level is reached.
+    fn write(&self, changes: Vec<Change>, level: Level) -> Result<(), StoreError> {
+        self.writable()?;
+        self.trusted(self.shared().write(changes, level))
     }
 
     /// What was done, unless a write failed before: then sled may show half of it, and refuses what
@@ -257,24 +346,11 @@ impl SledStore {
         let _held = rewriting.lock().unwrap_or_else(PoisonError::into_inner);
         self.trusted(verb())
     }
-
-    /// The content of an entry's key; `None` where there is no such entry.
-    fn frame(&self, conversation: ConversationId, seq: Seq) -> Result<Option<Vec<u8>>, StoreError> {
-        let found = self.engine().content(&keys::entry(conversation, seq));
-        found.map_err(|error| at(conversation, Some(seq), "the entry", error))
-    }
-
-    /// Removals of all values of the contents whose keys begin with `prefix`.
-    fn removals(&self, prefix: &[u8]) -> Result<Vec<Change>, StoreError> {
-        let scan = self.engine().scan(prefix, &keys::after(prefix))?;
-        scan.map(|found| found.map(|(key, _)| (key.to_vec(), None)))
-            .collect()
-    }
 }
 
-fn spawn(writer: Writer, queue: Receiver<Request>) -> Result<JoinHandle<()>, StoreError> {
+fn spawn(shared: Arc<Shared>) -> Result<JoinHandle<()>, StoreError> {
     let builder = std::thread::Builder::new().name("ctxlog-writer".into());
-    let spawned = builder.spawn(move || writer.run(&queue));
+    let spawned = builder.spawn(move || shared.run());
     spawned.map_err(|source| StoreError::Io {
         what: "starting the writer".into(),
         source,
@@ -308,35 +384,26 @@ impl Backend for SledStore {
             birth,
             records,
         } = batch;
-        let mut changes = Vec::new();
-        for record in &records {
-            frame::write_record(conversation, record, &mut changes);
-        }
-        drop(records);
-        self.write(
-            Some(Claim {
-                conversation,
-                expected,
-                birth,
-                first,
-                newest,
-            }),
-            changes,
-            level,
-        )
+        self.writable()?;
+        let encoded = records.iter().map(|record| record::encode(record).into());
+        let encoded = encoded.collect();
+        let claim = Claim {
+            conversation,
+            expected,
+            birth,
+            first,
+            newest,
+        };
+        self.trusted(self.shared().append(claim, encoded, level))
     }
 
     fn head(&self, conversation: ConversationId) -> Result<Option<Head>, StoreError> {
-        let span = self.trusted(writer::read_span(self.engine(), conversation))?;
+        let span = self.trusted(self.shared().span(conversation))?;
         Ok(span.map(|span| span.head))
     }
 
     fn durable_head(&self, conversation: ConversationId) -> Result<Option<Head>, StoreError> {
-        let behind = self.inner.shared.behind();
-        match behind.get(&conversation) {
-            Some(head) => Ok(*head),
-            None => self.head(conversation),
-        }
+        self.trusted(self.shared().durable(conversation))
     }
 
     fn entries(
@@ -365,26 +432,8 @@ impl Backend for SledStore {
         index: u32,
         level: Level,
     ) -> Result<(), StoreError> {
-        self.rewrite(|| {
-            let Some(content) = self.frame(conversation, seq)? else {
-                return Ok(());
-            };
-            let reason = || "the entry's lengths contradict each other".to_owned();
-            let frame = Frame::read(&content);
-            let frame = frame.ok_or_else(|| place(conversation, Some(seq), reason()))?;
-            match frame.payload(index) {
-                None => return Ok(()),
-                Some((Place::Destroyed, ..)) => return self.sync(level),
-                Some(_) => {}
-            }
-            let mut changes = self.removals(&keys::payload(conversation, seq, index))?;
-            frame::write_content(
-                &keys::entry(conversation, seq),
-                &frame.without(index),
-                &mut changes,
-            );
-            self.write(None, changes, level)
-        })
+        self.writable()?;
+        self.rewrite(|| self.destroy(conversation, seq, index, level))
     }
 
     fn list(&self, prefix: &[String]) -> Result<Vec<Listed>, StoreError> {
@@ -392,7 +441,7 @@ impl Backend for SledStore {
     }
 
     fn find(&self, name: &Name) -> Result<Option<ConversationId>, StoreError> {
-        self.trusted(writer::find(self.engine(), &keys::name(name), name))
+        self.trusted(self.shared().find(&keys::name(name), name))
     }
 
     fn put_blob(
@@ -411,7 +460,7 @@ impl Backend for SledStore {
             }
             let mut changes = Vec::new();
             frame::write_content(&key, bytes, &mut changes);
-            self.write(None, changes, Level::Buffered)
+            self.write(changes, Level::Buffered)
         })
     }
 
@@ -438,7 +487,7 @@ impl Backend for SledStore {
                 }
                 changes.push((key.to_vec(), None));
             }
-            self.write(None, changes, Level::Buffered)?;
+            self.write(changes, Level::Buffered)?;
             Ok(gone)
         })
     }
@@ -453,9 +502,9 @@ impl Backend for SledStore {
         limits::within("the name of derived data", name.len(), NAME_BYTES_MAX)?;
         self.rewrite(|| {
             let key = keys::derived(conversation, name);
-            let mut changes = self.removals(&key)?;
+            let mut changes = self.engine().removals(&key)?;
             frame::write_content(&key, bytes, &mut changes);
-            self.write(None, changes, Level::Buffered)
+            self.write(changes, Level::Buffered)
         })
     }
 
@@ -468,7 +517,7 @@ impl Backend for SledStore {
     }
 
     fn sync(&self, level: Level) -> Result<(), StoreError> {
-        self.write(None, Vec::new(), level)
+        self.write(Vec::new(), level)
     }
 
     fn check(&self, conversation: Option<ConversationId>) -> Result<Vec<StoreError>, StoreError> {

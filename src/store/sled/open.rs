@@ -4,16 +4,18 @@
 use super::directory::{self, Directory};
 use super::engine::{Engine, OpenFailure, damaged};
 use super::tally::{self, Tally};
-use super::writer::Shared;
 use super::{check, frame, gap, keys, mend, seal};
 use crate::store::StoreError;
 use std::path::Path;
+use std::sync::Mutex;
 
 /// The value of the `M` key.
-const MADE: &[u8] = b"ctxlog 1";
+const MADE: &[u8] = b"ctxlog 2";
+/// The page cache of sled where it only looks into a copy, in bytes.
+const COPY_CACHE_BYTES: u64 = 64 << 20;
 
 /// Opens sled with the remedies against what it does to damaged files.
-pub(super) fn engine(directory: &Directory) -> Result<Engine, StoreError> {
+pub(super) fn engine(directory: &Directory, cache_bytes: u64) -> Result<Engine, StoreError> {
     let sled = directory.sled();
     if sled.exists() {
         let suspicion = match seal::holds(&sled)? {
@@ -32,12 +34,12 @@ pub(super) fn engine(directory: &Directory) -> Result<Engine, StoreError> {
         seal::lift(&sled)?;
     }
     directory::remove_half_snapshots(&sled)?;
-    match Engine::open(&sled) {
+    match Engine::open(&sled, cache_bytes) {
         Ok(engine) => return Ok(engine),
         Err(OpenFailure::Other(error)) => return Err(error),
         Err(OpenFailure::Snapshot(_)) => directory.set_snapshots_aside(&sled)?,
     }
-    match Engine::open(&sled) {
+    match Engine::open(&sled, cache_bytes) {
         Ok(engine) => Ok(engine),
         Err(OpenFailure::Other(error)) => Err(error),
         Err(OpenFailure::Snapshot(reason)) => {
@@ -50,7 +52,10 @@ pub(super) fn engine(directory: &Directory) -> Result<Engine, StoreError> {
 /// Opens a copy of sled's files in the way that saves most of those that it can be opened in. Each
 /// way has a copy of its own, since a failed open leaves zeroes behind. Says beside whether damaged
 /// messages were passed over.
-pub(super) fn salvaged(directory: &Directory) -> Result<(Engine, bool), StoreError> {
+pub(super) fn salvaged(
+    directory: &Directory,
+    cache_bytes: u64,
+) -> Result<(Engine, bool), StoreError> {
     let mut last = String::new();
     for (mended, with_snapshot) in [(true, true), (false, true), (true, false), (false, false)] {
         let copy = directory.copy_for_salvage()?;
@@ -59,7 +64,7 @@ pub(super) fn salvaged(directory: &Directory) -> Result<(Engine, bool), StoreErr
             directory::remove_snapshots(&copy, |_| true)?;
         }
         let passed_over = mended && mend::mend(&copy)?;
-        match Engine::open(&copy) {
+        match Engine::open(&copy, cache_bytes) {
             Ok(engine) => return Ok((engine, passed_over)),
             Err(OpenFailure::Other(error)) => last = error.to_string(),
             Err(OpenFailure::Snapshot(reason)) => last = reason,
@@ -101,13 +106,13 @@ fn whole_in_a_copy(
     let copy = directory.copy_for_salvage()?;
     directory::remove_half_snapshots(&copy)?;
     prepare(&copy)?;
-    let whole = match Engine::open(&copy) {
+    let whole = match Engine::open(&copy, COPY_CACHE_BYTES) {
         Ok(engine) => {
             tally::verify(&engine, directory.synced()?).is_ok()
                 && engine
                     .value(&[keys::MADE])
                     .is_ok_and(|found| found.is_some())
-                && (!every_value || check::check(&engine, &Shared::default(), None).is_empty())
+                && (!every_value || check::check(&engine, &Mutex::default(), None).is_empty())
         }
         Err(_) => false,
     };
@@ -144,7 +149,7 @@ pub(super) fn verify(engine: &Engine, directory: &Directory) -> Result<Tally, St
         error => error,
     })?;
     if directory.unchecked() {
-        let found = check::check(engine, &Shared::default(), None);
+        let found = check::check(engine, &Mutex::default(), None);
         if let Some(first) = found.first() {
             let count = found.len();
             let what = format!(

@@ -1,11 +1,13 @@
 //! Reading: what is under the keys, put together and checked.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
+use super::block::Block;
 use super::engine::{ContentError, damaged};
-use super::frame::{self, First, Frame, Place};
-use super::writer::{self, place};
-use super::{SledStore, at, check, keys, tally};
+use super::record::{self, Encoded, Held};
+use super::tail::place;
+use super::{SledStore, at, check, frame, keys, tally};
 use crate::log::{ConversationId, Seq};
 use crate::store::{Listed, Payload, StoreError};
 
@@ -17,44 +19,33 @@ impl SledStore {
         to: Seq,
         show: &mut dyn FnMut(Seq, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        let Some(span) = writer::read_span(self.engine(), conversation)? else {
+        let Some(span) = self.shared().span(conversation)? else {
             return Ok(());
         };
         let to = to.min(span.head.seq);
         if from < span.first || from > to {
             return Ok(());
         }
-        let missing = |seq| place(conversation, Some(seq), "the entry is missing".into());
-        let end = keys::after(&keys::entry(conversation, to));
         let mut next = from;
-        for found in self.engine().scan(&keys::entry(conversation, from), &end)? {
-            let broken = |e| {
-                at(
-                    conversation,
-                    Some(next),
-                    "the entry",
-                    ContentError::Store(e),
-                )
-            };
-            let (key, value) = found.map_err(broken)?;
-            match keys::content(&key) {
-                Some((_, 0)) if keys::seq(&key) == Some(next) => {}
-                Some((_, 1..)) => continue, // read with the first chunk
-                _ => return Err(missing(next)),
+        while next <= to {
+            let missing = || place(conversation, Some(next), "the entry is missing".into());
+            let found = self.find_record(conversation, next)?.ok_or_else(missing)?;
+            loop {
+                let Some(record) = found.record(next) else {
+                    break;
+                };
+                let flawed = || place(conversation, Some(next), CONTRADICTION.into());
+                let record = Encoded::read(record).ok_or_else(flawed)?;
+                if show(next, record.entry).is_break() || next == next.next() {
+                    return Ok(());
+                }
+                next = next.next();
+                if next > to {
+                    return Ok(());
+                }
             }
-            if self
-                .show(conversation, next, &key, &value, show)?
-                .is_break()
-            {
-                return Ok(());
-            }
-            next = next.next();
         }
-        if next <= to {
-            Err(missing(next))
-        } else {
-            Ok(())
-        }
+        Ok(())
     }
 
     pub(super) fn read_payload(
@@ -63,44 +54,54 @@ impl SledStore {
         seq: Seq,
         index: u32,
     ) -> Result<Option<Payload>, StoreError> {
-        let flawed = |flaw| {
-            at(
-                conversation,
-                Some(seq),
-                "the payload",
-                ContentError::Flawed(flaw),
-            )
+        let Some(found) = self.find_record(conversation, seq)? else {
+            return Ok(None);
         };
-        loop {
-            let Some(content) = self.frame(conversation, seq)? else {
-                return Ok(None);
-            };
-            let frame = Frame::read(&content).ok_or_else(|| flawed("its entry is damaged"))?;
-            let salted = match frame.payload(index) {
-                None | Some((Place::Destroyed, ..)) => return Ok(None),
-                Some((Place::Inline, _, bytes)) => bytes.to_vec(),
-                Some((Place::Apart, size, _)) => {
-                    match self
-                        .engine()
-                        .content(&keys::payload(conversation, seq, index))
-                    {
-                        Ok(Some(bytes)) if bytes.len() == size => bytes,
-                        Err(ContentError::Store(error)) => return Err(error),
-                        // Destroyed while it was read, unless the entry still says it is there.
-                        _ if self.frame(conversation, seq)?.as_ref() != Some(&content) => continue,
-                        _ => return Err(flawed("it is missing or its checksum does not match")),
-                    }
-                }
-            };
-            return frame::read_payload(&salted)
-                .map(Some)
-                .ok_or_else(|| flawed("it is cut short"));
+        let flawed = || place(conversation, Some(seq), CONTRADICTION.into());
+        let record = found.record(seq).and_then(Encoded::read);
+        match record.ok_or_else(flawed)?.payload(index) {
+            None | Some(Held::Destroyed) => Ok(None),
+            Some(Held::Whole(salted)) => {
+                let payload = record::read_payload(salted);
+                payload.map(Some).ok_or_else(flawed)
+            }
         }
+    }
+
+    /// The record of an entry, wherever it is. It may move from one place to the next while they are
+    /// looked at; so where it is in none, they are looked at again while nothing moves.
+    fn find_record(
+        &self,
+        conversation: ConversationId,
+        seq: Seq,
+    ) -> Result<Option<Found>, StoreError> {
+        match self.look(conversation, seq)? {
+            None => {
+                let _gate = self.shared().gate();
+                self.look(conversation, seq)
+            }
+            found => Ok(found),
+        }
+    }
+
+    fn look(&self, conversation: ConversationId, seq: Seq) -> Result<Option<Found>, StoreError> {
+        let (shared, engine) = (self.shared(), self.engine());
+        if let Some(record) = shared.queue().record(conversation, seq) {
+            return Ok(Some(Found::Waiting(seq, record)));
+        }
+        let single = engine.content(&keys::entry(conversation, seq));
+        let single = single.map_err(|e| at(conversation, Some(seq), "the entry", e))?;
+        if let Some(record) = single {
+            return Ok(Some(Found::Single(seq, record)));
+        }
+        let block = shared.blocks.holding(engine, conversation, seq)?;
+        Ok(block.map(Found::Packed))
     }
 
     pub(super) fn read_list(&self, prefix: &[String]) -> Result<Vec<Listed>, StoreError> {
         let prefix = keys::namespace(prefix);
-        let mut listed = Vec::new();
+        // Waiting before stored: a name leaves the one when it is in the other.
+        let mut listed = self.shared().queue().born(&prefix);
         for found in self.engine().scan(&prefix, &keys::after(&prefix))? {
             let (key, value) = found?;
             let name = keys::read_name(&key)
@@ -113,6 +114,7 @@ impl SledStore {
             listed.push(Listed { name, conversation });
         }
         listed.sort();
+        listed.dedup();
         Ok(listed)
     }
 
@@ -133,10 +135,10 @@ impl SledStore {
         &self,
         conversation: Option<ConversationId>,
     ) -> Result<Vec<StoreError>, StoreError> {
-        let mut found = check::check(self.engine(), &self.inner.shared, conversation);
+        let mut found = check::check(self.engine(), self.shared().gate_of(), conversation);
         if conversation.is_none() {
             let synced = self.inner.directory.synced()?;
-            let _gate = self.inner.shared.gate();
+            let _gate = self.shared().gate();
             found.extend(tally::verify(self.engine(), synced).err());
             if self.inner.salvage.as_ref().is_some_and(|s| s.passed_over) {
                 let what = "damaged parts of sled's file were passed over: what they held is \
@@ -146,35 +148,24 @@ impl SledStore {
         }
         Ok(found)
     }
+}
 
-    /// Shows one entry, given the first value of its content.
-    fn show(
-        &self,
-        conversation: ConversationId,
-        seq: Seq,
-        key: &[u8],
-        value: &[u8],
-        show: &mut dyn FnMut(Seq, &[u8]) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>, StoreError> {
-        let flawed = |flaw| {
-            at(
-                conversation,
-                Some(seq),
-                "the entry",
-                ContentError::Flawed(flaw),
-            )
-        };
-        let whole;
-        let content = match frame::read_first(key, value) {
-            None => return Err(flawed("its checksum does not match")),
-            Some(First::Whole(content)) => content,
-            Some(First::Chunked { .. }) => {
-                let found = self.frame(conversation, seq)?;
-                whole = found.ok_or_else(|| flawed("it is missing"))?;
-                &whole
-            }
-        };
-        let frame = Frame::read(content).ok_or_else(|| flawed("its lengths contradict"))?;
-        Ok(show(seq, frame.entry))
+const CONTRADICTION: &str = "the entry's lengths contradict each other";
+
+/// Where a record was found.
+enum Found {
+    Waiting(Seq, Arc<[u8]>),
+    Single(Seq, Vec<u8>),
+    Packed(Arc<Block>),
+}
+
+impl Found {
+    /// The record of an entry, where it is here as well.
+    fn record(&self, seq: Seq) -> Option<&[u8]> {
+        match self {
+            Self::Waiting(own, record) => (*own == seq).then_some(record),
+            Self::Single(own, record) => (*own == seq).then_some(record),
+            Self::Packed(block) => block.record(seq),
+        }
     }
 }

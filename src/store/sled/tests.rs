@@ -1,7 +1,6 @@
 //! Tests of what only the inside can bring about: a disk that refuses to sync.
 
 use std::fs::File;
-use std::sync::mpsc::sync_channel;
 
 use super::*;
 use crate::store::Record;
@@ -16,10 +15,9 @@ fn unsyncable(dir: &Path) -> SledStore {
         .open("/dev/null")
         .unwrap();
     assert!(device.sync_data().is_err(), "the fault is there");
-    let engine = open::engine(&directory).unwrap_or_else(|e| panic!("{e}"));
+    let engine = open::engine(&directory, 1 << 20).unwrap_or_else(|e| panic!("{e}"));
     let tally = open::verify(&engine, &directory).unwrap();
-    let engine = Arc::new(engine.with_sync_file(device));
-    SledStore::run(engine, directory, tally, None).unwrap()
+    SledStore::run(engine.with_sync_file(device), directory, tally, None).unwrap()
 }
 
 fn batch(head: Option<Head>) -> Batch {
@@ -115,76 +113,56 @@ fn a_failed_sync_in_the_background_poisons_the_handle() {
 }
 
 #[test]
-fn one_group_takes_many_requests_and_answers_each_by_its_own_outcome() {
+fn one_group_takes_many_appends_and_each_has_its_own_outcome() {
     let dir = tempfile::tempdir().unwrap();
     let directory = Directory::lock(dir.path()).unwrap();
-    let engine = Arc::new(open::engine(&directory).unwrap_or_else(|e| panic!("{e}")));
+    let engine = open::engine(&directory, 1 << 20).unwrap_or_else(|e| panic!("{e}"));
     let tally = open::establish(&engine, &directory).unwrap();
-    let (requests, queue) = sync_channel(WAITING_MAX);
+    let shared = Shared::new(engine, tally, directory.receipt().unwrap());
     let conversation = ConversationId([3; 16]);
-    let (mut head, mut outcomes) = (None, Vec::new());
+    let mut head = None;
     for number in 0..200_u64 {
+        let seq = head.map_or(Seq(0), |head: Head| head.seq.next());
         let newest = Head {
-            seq: Seq(number),
+            seq,
             hash: Hash([1; 32]),
         };
-        let (reply, outcome) = sync_channel(1);
         // Every tenth expects a head that the one before it in the same group moved away.
         let stale = number % 10 == 9;
         let birth = head.is_none().then(|| Name {
             namespace: vec!["t".into()],
             name: "a".into(),
         });
-        let expected = if stale {
-            Some(Head {
-                hash: Hash([9; 32]),
-                ..newest
-            })
-        } else {
-            head
+        let other = Head {
+            hash: Hash([9; 32]),
+            ..newest
         };
         let claim = Claim {
             conversation,
-            expected,
+            expected: if stale { Some(other) } else { head },
             birth,
-            first: Seq(number),
+            first: seq,
             newest,
         };
-        let changes = vec![(keys::entry(conversation, Seq(number)), Some(vec![0; 5]))];
-        requests
-            .send(Request {
-                claim: Some(claim),
-                changes,
-                level: Level::Flushed,
-                reply,
-            })
-            .unwrap();
-        outcomes.push((stale, outcome));
+        let record: Arc<[u8]> = vec![0; 8].into();
+        let accepted = shared.append(claim, vec![record], Level::Buffered);
+        assert_eq!(matches!(accepted, Err(StoreError::Stale { .. })), stale);
+        assert_eq!(accepted.is_ok(), !stale);
         if !stale {
             head = Some(newest);
         }
     }
-    drop(requests);
-    let shared = Arc::new(Shared::default());
-    let writer = Writer::new(
-        Arc::clone(&engine),
-        shared,
-        tally,
-        directory.receipt().unwrap(),
-    );
-    writer.run(&queue);
-    for (stale, outcome) in outcomes {
-        let outcome = outcome.recv().unwrap();
-        assert_eq!(matches!(outcome, Err(StoreError::Stale { .. })), stale);
-        assert_eq!(outcome.is_ok(), !stale);
-    }
+    assert_eq!(shared.span(conversation).unwrap().map(|s| s.head), head);
+    assert_eq!(shared.durable(conversation).unwrap(), None);
+    shared.write(Vec::new(), Level::Synced).unwrap();
+    assert_eq!(shared.durable(conversation).unwrap(), head);
     assert_eq!(
         directory.synced().unwrap().map(|tally| tally.groups),
         Some(1),
         "one group"
     );
-    let scan = engine.scan(&[keys::LOG], &[keys::LOG + 1]).unwrap();
-    assert_eq!(scan.count(), 180, "what was refused was not written");
+    let found = check::check(&shared.engine, shared.gate_of(), Some(conversation));
+    assert_eq!(found.len(), 0, "{found:?}");
 }
 
 #[test]

@@ -1,81 +1,105 @@
-//! The one thread that writes. It owns the heads, puts what waits into one batch, and tells each
-//! caller when its level is reached.
+//! Writing. Whoever waits for something to be written and finds nobody writing does it, for all that
+//! wait; what nobody waits for is written by a thread of its own, in time.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
+use super::block::{self, Codec};
+use super::blocks::Blocks;
 use super::directory::Receipt;
 use super::engine::{Engine, damaged};
 use super::frame::{self, Change, Span};
 use super::keys;
+use super::queue::{Claim, Group, Growth, Queue};
+use super::tail::{self, Singles, Unpacked};
 use super::tally::Tally;
 use crate::log::{ConversationId, Head, Seq};
 use crate::store::{Level, Name, StoreError};
 
-/// The most requests that become one batch.
-const GROUP_REQUESTS_MAX: usize = 256;
-/// The bytes after which a group takes no further request.
-const GROUP_BYTES: usize = 128 << 10;
 /// The bytes after which what was applied is synced without being asked. sled takes what it flushed
 /// for safe, and reuses the space of what that replaces: were much of it flushed and not synced, a
 /// power cut could take the new place of something after the old one was overwritten. sled writes up
 /// to six times what it is given, so that this is less than one of its segments.
 const UNSYNCED_BYTES: usize = 64 << 10;
-/// The longest that something applied waits for the disk. Below the half second that `Buffered`
-/// promises, so that the sync itself has time.
-const BUFFER_TIME: Duration = Duration::from_millis(300);
-/// How many conversations' heads are kept in memory.
-const HEADS_MAX: usize = 65_536;
+/// The records from which, and the bytes from which, those that are in no block are packed.
+const SINGLES_MAX: usize = 64;
+const SINGLES_BYTES: usize = 32 << 10;
 
-/// Where the outcome of a request goes.
-pub(super) type Reply = SyncSender<Result<(), StoreError>>;
-
-/// Something to write.
-pub(super) struct Request {
-    /// The head that must be right before anything is written.
-    pub(super) claim: Option<Claim>,
-    /// What is written; none where only a level is asked for.
-    pub(super) changes: Vec<Change>,
-    /// When to answer.
-    pub(super) level: Level,
-    /// Whom to answer.
-    pub(super) reply: Reply,
-}
-
-impl Request {
-    fn bytes(&self) -> usize {
-        self.changes.iter().fold(0, |sum, (key, value)| {
-            let value = value.as_ref().map_or(0, Vec::len);
-            sum.saturating_add(key.len()).saturating_add(value)
-        })
-    }
-}
-
-/// What an append moves a log from and to.
-pub(super) struct Claim {
-    pub(super) conversation: ConversationId,
-    pub(super) expected: Option<Head>,
-    pub(super) birth: Option<Name>,
-    pub(super) first: Seq,
-    pub(super) newest: Head,
-}
-
-/// What writer and readers share.
-#[derive(Debug, Default)]
+/// What all that read and write share.
+#[derive(Debug)]
 pub(super) struct Shared {
-    /// Held while a group is applied; a check holds it to see no half of one.
+    pub(super) engine: Engine,
+    pub(super) blocks: Blocks,
+    queue: Mutex<Queue>,
+    /// Tells the writing thread that there is something to do.
+    work: Condvar,
+    writer: Mutex<Writer>,
+    /// Held by whoever makes a log's tail or gives a name, so that both are read from the tree once.
+    loading: Mutex<()>,
+    /// Held while a group is applied; who holds it sees no half of one, and nothing move.
     gate: Mutex<()>,
-    /// The durable head of every log that has entries which are not yet durable.
-    behind: Mutex<HashMap<ConversationId, Option<Head>>>,
     /// What failed: nothing is written any more.
     poisoned: OnceLock<String>,
 }
 
+/// What is rewritten of a record.
+#[derive(Default)]
+pub(super) struct Rewrite {
+    pub(super) changes: Vec<Change>,
+    /// The block it lies in, by its first entry.
+    pub(super) block: Option<(ConversationId, Seq)>,
+}
+
+/// Who may write, one at a time.
+struct Turn<'a> {
+    shared: &'a Shared,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut queue = self.shared.queue();
+        queue.writing = false;
+        queue.wake();
+        queue.hand_over();
+        self.shared.call(&mut queue);
+    }
+}
+
+fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Shared {
+    pub(super) fn new(engine: Engine, tally: Tally, receipt: Receipt) -> Self {
+        let writer = Writer {
+            tally,
+            receipt,
+            unsynced_bytes: 0,
+            codec: Codec::default(),
+        };
+        Self {
+            engine,
+            blocks: Blocks::default(),
+            queue: Mutex::default(),
+            work: Condvar::new(),
+            writer: Mutex::new(writer),
+            loading: Mutex::default(),
+            gate: Mutex::default(),
+            poisoned: OnceLock::new(),
+        }
+    }
+
     pub(super) fn gate(&self) -> MutexGuard<'_, ()> {
-        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+        held(&self.gate)
+    }
+
+    /// The gate itself, for who holds it now and then.
+    pub(super) fn gate_of(&self) -> &Mutex<()> {
+        &self.gate
+    }
+
+    pub(super) fn queue(&self) -> MutexGuard<'_, Queue> {
+        held(&self.queue)
     }
 
     /// What failed, if a write has.
@@ -83,378 +107,384 @@ impl Shared {
         self.poisoned.get().cloned()
     }
 
-    /// Ends all writing; gives what failed first.
-    pub(super) fn poison(&self, error: &StoreError) -> String {
-        self.poisoned.get_or_init(|| error.to_string()).clone()
+    fn refused(&self) -> Result<(), StoreError> {
+        match self.poisoned() {
+            Some(reason) => Err(StoreError::Poisoned { reason }),
+            None => Ok(()),
+        }
     }
 
-    /// While this is held, no log's head moves away from its durable one.
-    pub(super) fn behind(&self) -> MutexGuard<'_, HashMap<ConversationId, Option<Head>>> {
-        self.behind.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Ends all writing; gives what failed first. Nothing is tried again: after a failed sync the
+    /// system may call lost pages clean.
+    pub(super) fn poison(&self, error: &StoreError) -> String {
+        let reason = self.poisoned.get_or_init(|| error.to_string()).clone();
+        self.queue().give_up();
+        reason
+    }
+
+    /// The queue, once it takes something.
+    fn open_queue(&self) -> Result<MutexGuard<'_, Queue>, StoreError> {
+        let mut queue = self.queue();
+        loop {
+            self.refused()?;
+            if !queue.is_full() {
+                return Ok(queue);
+            }
+            queue = sleep(queue, 0, Level::Buffered);
+        }
+    }
+
+    /// Calls the writing thread where it would look too late.
+    fn call(&self, queue: &mut Queue) {
+        let Some(due) = queue.due() else { return };
+        if !queue.writing && queue.wakes.is_none_or(|wakes| wakes > due) {
+            queue.wakes = Some(due);
+            self.work.notify_one();
+        }
+    }
+
+    /// Accepts records, and waits until their level is reached.
+    pub(super) fn append(
+        &self,
+        claim: Claim,
+        records: Vec<Arc<[u8]>>,
+        level: Level,
+    ) -> Result<(), StoreError> {
+        let number = self.accept(claim, records, level)?;
+        match level {
+            Level::Buffered => Ok(()),
+            Level::Flushed | Level::Synced => self.wait(number, level),
+        }
+    }
+
+    fn accept(
+        &self,
+        claim: Claim,
+        records: Vec<Arc<[u8]>>,
+        level: Level,
+    ) -> Result<u64, StoreError> {
+        let mut queue = self.open_queue()?;
+        if claim.birth.is_none() && queue.tails.contains_key(&claim.conversation) {
+            let number = queue.append(claim, None, records, level)?;
+            self.call(&mut queue);
+            return Ok(number);
+        }
+        drop(queue);
+        let _loading = held(&self.loading);
+        let known = self.queue().tails.contains_key(&claim.conversation);
+        let tail = match known {
+            true => None,
+            false => Some(tail::read(&self.engine, claim.conversation)?),
+        };
+        let named = match &claim.birth {
+            Some(name) => {
+                let key = keys::name(name);
+                let owner = self.find(&key, name)?;
+                let value = frame::seal(&key, claim.conversation.0.to_vec());
+                Some(((key, Some(value)), owner))
+            }
+            None => None,
+        };
+        let mut queue = self.open_queue()?;
+        if let Some(tail) = tail {
+            queue.make_room();
+            queue.tails.insert(claim.conversation, tail);
+        }
+        let number = queue.append(claim, named, records, level)?;
+        self.call(&mut queue);
+        Ok(number)
+    }
+
+    /// Has values written, and waits until their level is reached, which is at least that readers
+    /// see them.
+    pub(super) fn write(&self, changes: Vec<Change>, level: Level) -> Result<(), StoreError> {
+        let number = self.open_queue()?.write(changes, level);
+        self.wait(number, level)
+    }
+
+    fn wait(&self, number: u64, level: Level) -> Result<(), StoreError> {
+        let mut queue = self.queue();
+        loop {
+            if queue.reached(level) >= number {
+                return Ok(());
+            }
+            if let Some(reason) = self.poisoned() {
+                return Err(StoreError::Indeterminate { reason });
+            }
+            queue = if queue.writing {
+                sleep(queue, number, level)
+            } else {
+                let turn = self.turn(queue);
+                let mut writer = held(&self.writer);
+                let _ = writer.group(self, Level::Buffered); // a failure is seen above
+                drop((writer, turn));
+                self.queue()
+            };
+        }
+    }
+
+    fn turn(&self, mut queue: MutexGuard<'_, Queue>) -> Turn<'_> {
+        queue.writing = true;
+        Turn { shared: self }
+    }
+
+    /// Has the values of a record rewritten. No group may move it meanwhile, so all that waits is
+    /// written first.
+    pub(super) fn rewrite(
+        &self,
+        level: Level,
+        work: impl FnOnce(&mut Codec) -> Result<Rewrite, StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut queue = self.queue();
+        while queue.writing {
+            queue = sleep(queue, 0, Level::Buffered);
+        }
+        let _turn = self.turn(queue);
+        let mut writer = held(&self.writer);
+        while self.queue().waits() {
+            self.refused()?;
+            let _ = writer.group(self, Level::Buffered); // a failure is seen by the next look
+        }
+        self.refused()?;
+        let Rewrite { changes, block } = work(&mut writer.codec)?;
+        let applied = writer.apply(self, changes);
+        if let Some((conversation, first)) = block {
+            self.blocks.forget(conversation, first);
+        }
+        let written = applied.and_then(|()| writer.reach(self, level));
+        written.map_err(|error| StoreError::Indeterminate {
+            reason: self.poison(&error),
+        })
+    }
+
+    /// The writing thread: writes what is due until the last handle is gone, then the rest.
+    pub(super) fn run(&self) {
+        let mut queue = self.queue();
+        while !queue.closing {
+            let now = Instant::now();
+            let due = queue.due().filter(|_| !queue.writing);
+            queue.wakes = due;
+            queue = match due.map(|due| due.saturating_duration_since(now)) {
+                None => held_again(self.work.wait(queue)),
+                Some(time) if !time.is_zero() => {
+                    let woken = self.work.wait_timeout(queue, time);
+                    woken.unwrap_or_else(PoisonError::into_inner).0
+                }
+                Some(_) => {
+                    let late = queue.is_late();
+                    let level = if late { Level::Synced } else { Level::Buffered };
+                    let turn = self.turn(queue);
+                    let _ = held(&self.writer).group(self, level); // a failure poisons
+                    drop(turn);
+                    self.queue()
+                }
+            };
+        }
+        drop(queue);
+        self.finish();
+    }
+
+    /// Writes all that waits. Nobody is left to tell of a failure; the tally tells at reopen.
+    fn finish(&self) {
+        let mut writer = held(&self.writer);
+        let due = || self.queue().due().is_some() && self.poisoned().is_none();
+        while due() {
+            let _ = writer.group(self, Level::Synced);
+        }
+        if self.poisoned().is_none() {
+            self.engine.settle();
+        }
+    }
+
+    /// Has the writing thread write the rest and end.
+    pub(super) fn close(&self) {
+        self.queue().closing = true;
+        self.work.notify_one();
+    }
+
+    /// Where a log is, with what waits.
+    pub(super) fn span(&self, conversation: ConversationId) -> Result<Option<Span>, StoreError> {
+        if let Some(tail) = self.queue().tails.get(&conversation) {
+            return Ok(tail.span);
+        }
+        tail::read_span(&self.engine, conversation)
+    }
+
+    /// A log's newest entry that is on the disk.
+    pub(super) fn durable(&self, conversation: ConversationId) -> Result<Option<Head>, StoreError> {
+        {
+            let queue = self.queue();
+            if let Some(head) = queue.behind.get(&conversation) {
+                return Ok(*head);
+            }
+            if let Some(tail) = queue.tails.get(&conversation) {
+                return Ok(tail.written.map(|span| span.head));
+            }
+        }
+        Ok(tail::read_span(&self.engine, conversation)?.map(|span| span.head))
+    }
+
+    /// Who has a name.
+    pub(super) fn find(
+        &self,
+        key: &[u8],
+        name: &Name,
+    ) -> Result<Option<ConversationId>, StoreError> {
+        // Waiting before stored: it leaves the one when it is in the other.
+        if let Some(owner) = self.queue().owner(key) {
+            return Ok(Some(owner));
+        }
+        let Some(value) = self.engine.value(key)? else {
+            return Ok(None);
+        };
+        let owner = frame::unseal(key, &value)
+            .and_then(keys::array)
+            .map(ConversationId);
+        let reason = || damaged(format!("the record of the name '{}' is damaged", name.name));
+        owner.map(Some).ok_or_else(reason)
     }
 }
 
-/// The writing thread's state.
-pub(super) struct Writer {
-    engine: Arc<Engine>,
-    shared: Arc<Shared>,
-    heads: HashMap<ConversationId, Option<Span>>,
+/// Waits until a request has come to a level, or until anything happens.
+fn sleep(mut queue: MutexGuard<'_, Queue>, number: u64, level: Level) -> MutexGuard<'_, Queue> {
+    let bell = Arc::new(Condvar::new());
+    queue.register(number, level, &bell);
+    let mut queue = held_again(bell.wait(queue));
+    queue.leave(&bell);
+    queue
+}
+
+fn held_again<T>(woken: Result<T, PoisonError<T>>) -> T {
+    woken.unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What only one thread at a time has.
+#[derive(Debug)]
+struct Writer {
     /// As of the group that was last put together.
     tally: Tally,
     receipt: Receipt,
     /// Bytes applied since the last sync.
     unsynced_bytes: usize,
-    /// When the oldest change was applied that is not synced.
-    unsynced: Option<Instant>,
-}
-
-/// Requests of one group that were accepted.
-#[derive(Default)]
-struct Group {
-    changes: Vec<Change>,
-    waiting: Vec<(Level, Reply)>,
-    refused: Vec<(Reply, StoreError)>,
-    born: HashMap<Vec<u8>, ConversationId>,
-    grown: HashSet<ConversationId>,
+    codec: Codec,
 }
 
 impl Writer {
-    pub(super) fn new(
-        engine: Arc<Engine>,
-        shared: Arc<Shared>,
-        tally: Tally,
-        receipt: Receipt,
-    ) -> Self {
-        let heads = HashMap::new();
-        Self {
-            engine,
-            shared,
-            heads,
-            tally,
-            receipt,
-            unsynced_bytes: 0,
-            unsynced: None,
-        }
+    /// Writes the oldest of what waits and brings it to the level that it wants, or a higher one.
+    /// A failure poisons.
+    fn group(&mut self, shared: &Shared, level: Level) -> Result<(), String> {
+        let group = shared.queue().take();
+        let written = self.write(shared, group, level);
+        written.map_err(|error| shared.poison(&error))
     }
 
-    /// Serves until the last handle is gone, then brings everything to the disk.
-    pub(super) fn run(mut self, requests: &Receiver<Request>) {
-        loop {
-            match self.wait(requests) {
-                Ok(first) => {
-                    let group = drain(first, requests);
-                    self.serve(group);
-                    self.sync_when_due();
-                }
-                Err(RecvTimeoutError::Timeout) => self.sync_when_due(),
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-        }
-        // Nobody is left to tell of a failure; the tally tells at reopen.
-        let synced = self.unsynced.is_none() || self.reach(Level::Synced).is_ok();
-        if synced && self.shared.poisoned().is_none() {
-            self.engine.settle();
-        }
-    }
-
-    fn wait(&self, requests: &Receiver<Request>) -> Result<Request, RecvTimeoutError> {
-        match self.unsynced {
-            Some(since) => requests.recv_timeout(BUFFER_TIME.saturating_sub(since.elapsed())),
-            None => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        }
-    }
-
-    fn sync_when_due(&mut self) {
-        if self
-            .unsynced
-            .is_some_and(|since| since.elapsed() >= BUFFER_TIME)
-        {
-            let _ = self.reach(Level::Synced); // a failure poisons; later callers are told
-        }
-    }
-
-    fn serve(&mut self, requests: Vec<Request>) {
-        if let Some(reason) = self.shared.poisoned() {
-            for request in requests {
-                let reason = reason.clone();
-                answer(&request.reply, Err(StoreError::Poisoned { reason }));
-            }
-            return;
-        }
-        if self.heads.len() > HEADS_MAX {
-            self.heads.clear();
-        }
-        let mut group = Group::default();
-        let bytes = requests
-            .iter()
-            .fold(0_usize, |sum, r| sum.saturating_add(r.bytes()));
-        for request in requests {
-            self.admit(request, &mut group);
-        }
-        let applied = self.apply(std::mem::take(&mut group.changes), bytes);
-        for (reply, error) in group.refused {
-            answer(&reply, Err(error));
-        }
-        match applied {
-            Ok(()) => self.settle(group.waiting),
-            Err(reason) => fail(group.waiting, &reason),
-        }
-    }
-
-    fn admit(&mut self, request: Request, group: &mut Group) {
-        let Request {
-            claim,
-            changes,
-            level,
-            reply,
-        } = request;
-        match claim.map_or(Ok(()), |claim| self.claim(claim, group)) {
-            Ok(()) => {
-                group.changes.extend(changes);
-                group.waiting.push((level, reply));
-            }
-            Err(error) => group.refused.push((reply, error)),
-        }
-    }
-
-    /// Moves a head, or says why not.
-    fn claim(&mut self, claim: Claim, group: &mut Group) -> Result<(), StoreError> {
-        let Claim {
-            conversation,
-            expected,
-            birth,
-            first,
-            newest,
-        } = claim;
-        let span = self.span(conversation)?;
-        let head = span.map(|span| span.head);
-        if head != expected {
-            return Err(StoreError::Stale { head });
-        }
-        if let Some(name) = birth {
-            self.christen(name, conversation, group)?;
-        }
-        let first = span.map_or(first, |span| span.first);
-        let moved = Span {
-            first,
-            head: newest,
-        };
-        self.tally = self.tally.moved(conversation, span, moved);
-        group
-            .changes
-            .push(frame::write_span(keys::head(conversation), moved));
-        // Before it is applied: a reader that finds no note may take the head for durable.
-        if group.grown.insert(conversation) {
-            self.shared.behind().entry(conversation).or_insert(head);
-        }
-        self.heads.insert(conversation, Some(moved));
-        Ok(())
-    }
-
-    fn christen(
-        &self,
-        name: Name,
-        conversation: ConversationId,
-        group: &mut Group,
+    fn write(
+        &mut self,
+        shared: &Shared,
+        mut group: Group,
+        level: Level,
     ) -> Result<(), StoreError> {
-        let key = keys::name(&name);
-        let taken = match group.born.get(&key) {
-            Some(owner) => Some(*owner),
-            None => find(&self.engine, &key, &name)?,
-        };
-        if let Some(conversation) = taken {
-            return Err(StoreError::NameTaken { name, conversation });
+        let mut changes = std::mem::take(&mut group.changes);
+        for growth in &mut group.grown {
+            self.grow(&shared.engine, growth, &mut changes)?;
         }
-        let value = frame::seal(&key, conversation.0.to_vec());
-        group.changes.push((key.clone(), Some(value)));
-        group.born.insert(key, conversation);
+        let wanted = level.max(group.level);
+        self.apply(shared, changes)?;
+        shared.queue().applied(group);
+        self.reach(shared, wanted)
+    }
+
+    /// Brings what was applied to a level.
+    fn reach(&mut self, shared: &Shared, level: Level) -> Result<(), StoreError> {
+        let much = self.unsynced_bytes >= UNSYNCED_BYTES;
+        let level = if much { Level::Synced } else { level };
+        if level >= Level::Flushed {
+            shared.queue().wake(); // whoever waits for less
+            shared.engine.flush()?;
+            shared.queue().flushed();
+        }
+        if level >= Level::Synced {
+            shared.queue().wake();
+            shared.engine.sync()?;
+            self.receipt.write(self.tally)?;
+            self.unsynced_bytes = 0;
+            shared.queue().synced();
+        }
         Ok(())
     }
 
-    fn span(&mut self, conversation: ConversationId) -> Result<Option<Span>, StoreError> {
-        if let Some(span) = self.heads.get(&conversation) {
-            return Ok(*span);
-        }
-        let span = read_span(&self.engine, conversation)?;
-        fits(&self.engine, conversation, span)?;
-        self.heads.insert(conversation, span);
-        Ok(span)
-    }
-
-    fn apply(&mut self, mut changes: Vec<Change>, bytes: usize) -> Result<(), String> {
+    fn apply(&mut self, shared: &Shared, mut changes: Vec<Change>) -> Result<(), StoreError> {
         if changes.is_empty() {
             return Ok(());
         }
         self.tally = self.tally.counted();
         changes.push(self.tally.change());
-        let applied = {
-            let _gate = self.shared.gate();
-            self.engine.apply(changes)
-        };
+        let bytes = changes.iter().fold(0_usize, |sum, (key, value)| {
+            let value = value.as_ref().map_or(0, Vec::len);
+            sum.saturating_add(key.len()).saturating_add(value)
+        });
         self.unsynced_bytes = self.unsynced_bytes.saturating_add(bytes);
-        self.unsynced.get_or_insert_with(Instant::now);
-        applied.map_err(|error| self.poison(&error))
+        let applied = {
+            let _gate = shared.gate();
+            shared.engine.apply(changes)
+        };
+        shared.queue().changed();
+        applied
     }
 
-    /// Brings the group to the highest level any of it wants, once, and tells each its own.
-    fn settle(&mut self, mut waiting: Vec<(Level, Reply)>) {
-        let wanted = waiting
-            .iter()
-            .map(|(level, _)| *level)
-            .max()
-            .unwrap_or(Level::Buffered);
-        tell(&mut waiting, Level::Buffered);
-        let wanted = if self.unsynced_bytes >= UNSYNCED_BYTES {
-            Level::Synced
-        } else {
-            wanted
-        };
-        for level in [Level::Flushed, Level::Synced] {
-            if wanted < level {
-                break;
-            }
-            match self.step(level) {
-                Ok(()) => tell(&mut waiting, level),
-                Err(reason) => return fail(waiting, &reason),
+    /// The values by which a log grows.
+    fn grow(
+        &mut self,
+        engine: &Engine,
+        growth: &mut Growth,
+        changes: &mut Vec<Change>,
+    ) -> Result<(), StoreError> {
+        let (id, from, to) = (growth.conversation, growth.from, growth.to);
+        self.tally = self.tally.moved(id, from, to);
+        changes.push(frame::write_span(keys::head(id), to));
+        let first = from.map_or(to.first, |span| span.head.seq.next());
+        let bytes = growth.records.iter().fold(growth.singles.bytes, |n, r| {
+            n.saturating_add(r.len())
+        });
+        let count = growth.singles.count.saturating_add(growth.records.len());
+        let many = count >= SINGLES_MAX || bytes >= SINGLES_BYTES;
+        if many && !growth.singles.stuck {
+            match tail::unpacked(engine, id, first, growth.singles.count)? {
+                Some(singles) => {
+                    self.pack(growth, first, singles, changes);
+                    return Ok(());
+                }
+                None => growth.singles.stuck = true,
             }
         }
-    }
-
-    fn reach(&mut self, level: Level) -> Result<(), String> {
-        [Level::Flushed, Level::Synced]
-            .into_iter()
-            .filter(|l| *l <= level)
-            .try_for_each(|l| self.step(l))
-    }
-
-    /// From the level below to this one.
-    fn step(&mut self, level: Level) -> Result<(), String> {
-        let done = match level {
-            Level::Buffered => Ok(()),
-            Level::Flushed => self.engine.flush(),
-            Level::Synced => self
-                .engine
-                .sync()
-                .and_then(|()| self.receipt.write(self.tally)),
-        };
-        done.map_err(|error| self.poison(&error))?;
-        match level {
-            Level::Buffered | Level::Flushed => {}
-            Level::Synced => {
-                self.unsynced_bytes = 0;
-                self.unsynced = None;
-                self.shared.behind().clear();
-            }
+        for (seq, record) in (first.0..).map(Seq).zip(&growth.records) {
+            frame::write_content(&keys::entry(id, seq), record, changes);
         }
+        growth.singles.count = count;
+        growth.singles.bytes = bytes;
         Ok(())
     }
 
-    /// Never tries again: after a failed sync the system may call lost pages clean.
-    fn poison(&mut self, error: &StoreError) -> String {
-        self.unsynced = None;
-        self.shared.poison(error)
-    }
-}
-
-fn drain(first: Request, requests: &Receiver<Request>) -> Vec<Request> {
-    let mut bytes = first.bytes();
-    let mut group = vec![first];
-    while group.len() < GROUP_REQUESTS_MAX && bytes < GROUP_BYTES {
-        let Ok(request) = requests.try_recv() else {
-            break;
-        };
-        bytes = bytes.saturating_add(request.bytes());
-        group.push(request);
-    }
-    group
-}
-
-/// Answers everyone who wants no more than `level`.
-fn tell(waiting: &mut Vec<(Level, Reply)>, level: Level) {
-    for (_, reply) in waiting.extract_if(.., |(wanted, _)| *wanted <= level) {
-        answer(&reply, Ok(()));
-    }
-}
-
-fn fail(waiting: Vec<(Level, Reply)>, reason: &str) {
-    for (_, reply) in waiting {
-        answer(
-            &reply,
-            Err(StoreError::Indeterminate {
-                reason: reason.to_owned(),
-            }),
-        );
-    }
-}
-
-/// A caller that no longer waits is no failure.
-fn answer(reply: &Reply, outcome: Result<(), StoreError>) {
-    let _ = reply.try_send(outcome);
-}
-
-/// A log's span; damage where its value does not hold one.
-pub(super) fn read_span(
-    engine: &Engine,
-    conversation: ConversationId,
-) -> Result<Option<Span>, StoreError> {
-    let key = keys::head(conversation);
-    let Some(value) = engine.value(&key)? else {
-        return Ok(None);
-    };
-    let span = frame::read_span(&key, &value);
-    let reason = || "the head record is damaged".to_owned();
-    span.map(Some)
-        .ok_or_else(|| place(conversation, None, reason()))
-}
-
-/// Refuses to continue a log whose head record and last entry disagree.
-fn fits(
-    engine: &Engine,
-    conversation: ConversationId,
-    span: Option<Span>,
-) -> Result<(), StoreError> {
-    let from = match span {
-        Some(span) => {
-            let seq = span.head.seq;
-            if engine.value(&keys::entry(conversation, seq))?.is_none() {
-                let reason = "the head record names an entry that is missing".to_owned();
-                return Err(place(conversation, Some(seq), reason));
-            }
-            keys::entry(conversation, seq.next())
+    /// Puts a log's singles and its new records into blocks.
+    fn pack(
+        &mut self,
+        growth: &mut Growth,
+        first: Seq,
+        singles: Unpacked,
+        changes: &mut Vec<Change>,
+    ) {
+        changes.extend(singles.keys.into_iter().map(|key| (key, None)));
+        let new = growth.records.iter().map(|record| &record[..]);
+        let records = singles.records.iter().map(Vec::as_slice).chain(new);
+        let mut rest = records.clone();
+        let before = u64::try_from(singles.records.len()).unwrap_or(u64::MAX);
+        let mut seq = Seq(first.0.saturating_sub(before));
+        for count in block::cut(records.map(<[u8]>::len)) {
+            let part = rest.by_ref().take(count);
+            let content = block::pack(part, &mut growth.prospect, &mut self.codec);
+            frame::write_content(&keys::block(growth.conversation, seq), &content, changes);
+            seq = Seq(seq.0.saturating_add(u64::try_from(count).unwrap_or(u64::MAX)));
         }
-        None => keys::owned(keys::LOG, conversation),
-    };
-    let to = keys::after(&keys::owned(keys::LOG, conversation));
-    match engine.scan(&from, &to)?.next().transpose()? {
-        None => Ok(()),
-        Some((key, _)) => {
-            let reason = "there is an entry beyond the head record".to_owned();
-            Err(place(conversation, keys::seq(&key), reason))
-        }
+        growth.singles = Singles::default();
     }
-}
-
-/// Damage at a place.
-pub(super) fn place(conversation: ConversationId, seq: Option<Seq>, reason: String) -> StoreError {
-    StoreError::Damaged {
-        conversation: Some(conversation),
-        seq,
-        reason,
-    }
-}
-
-/// Who has a name.
-pub(super) fn find(
-    engine: &Engine,
-    key: &[u8],
-    name: &Name,
-) -> Result<Option<ConversationId>, StoreError> {
-    let Some(value) = engine.value(key)? else {
-        return Ok(None);
-    };
-    let owner = frame::unseal(key, &value)
-        .and_then(keys::array)
-        .map(ConversationId);
-    let reason = || damaged(format!("the record of the name '{}' is damaged", name.name));
-    owner.map(Some).ok_or_else(reason)
 }

@@ -1,0 +1,275 @@
+//! Consecutive records of one log, packed and compressed together.
+//!
+//! Codec, number of records, raw length, then the raw bytes as the codec has them; raw: each record
+//! behind its length. Hashes are over what entries hold, so that blocks can be packed anew.
+
+use super::frame::length;
+use crate::log::Seq;
+use crate::store::BATCH_BYTES_MAX;
+
+/// What a block holds, about, before it is compressed. A record that is larger has its own.
+const BLOCK_BYTES: usize = 16 << 10;
+/// The most that a block can hold: a batch of one record, with its salts and lengths.
+const RAW_BYTES_MAX: u64 = BATCH_BYTES_MAX + (8 << 20);
+/// Higher levels take their time for a hundredth of the size.
+const ZSTD_LEVEL: i32 = 1;
+/// How many blocks are not compressed after one that shrank by less than a sixteenth.
+const HOPELESS: u8 = 15;
+
+const STORED: u8 = 0;
+const ZSTD: u8 = 1;
+const NUMBER_BYTES: usize = 4;
+
+/// A block, unpacked.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct Block {
+    first: Seq,
+    raw: Vec<u8>,
+    /// Where each record ends in `raw`.
+    ends: Vec<usize>,
+}
+
+impl Block {
+    /// Its first entry.
+    pub(super) fn first(&self) -> Seq {
+        self.first
+    }
+
+    /// The number behind its last entry.
+    pub(super) fn end(&self) -> Seq {
+        Seq(self.first.0.saturating_add(u64::from(length(self.ends.len()))))
+    }
+
+    /// Its size in memory, about.
+    pub(super) fn bytes(&self) -> usize {
+        self.raw.capacity()
+    }
+
+    /// The record of an entry.
+    pub(super) fn record(&self, seq: Seq) -> Option<&[u8]> {
+        self.at(usize::try_from(seq.0.checked_sub(self.first.0)?).ok()?)
+    }
+
+    /// All records in order.
+    pub(super) fn records(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.ends.len()).filter_map(|index| self.at(index))
+    }
+
+    fn at(&self, index: usize) -> Option<&[u8]> {
+        let end = *self.ends.get(index)?;
+        let before = index.checked_sub(1).map(|before| self.ends.get(before));
+        let start = before.map_or(Some(0), |end| end.copied())?;
+        self.raw.get(start.checked_add(NUMBER_BYTES)?..end)
+    }
+
+    fn read(first: Seq, count: usize, raw: Vec<u8>) -> Option<Self> {
+        let mut ends = Vec::with_capacity(count.min(raw.len()));
+        let mut end = 0_usize;
+        while let Some(rest) = raw.get(end..).filter(|rest| !rest.is_empty()) {
+            let (size, rest) = rest.split_first_chunk::<NUMBER_BYTES>()?;
+            let size = usize::try_from(u32::from_be_bytes(*size)).ok()?;
+            rest.get(..size)?;
+            end = end.checked_add(NUMBER_BYTES)?.checked_add(size)?;
+            ends.push(end);
+        }
+        (ends.len() == count).then_some(Self { first, raw, ends })
+    }
+}
+
+/// The number of records of a block, from the beginning of its content.
+pub(super) fn count(content: &[u8]) -> Option<u64> {
+    let count = content.get(1..)?.first_chunk::<NUMBER_BYTES>()?;
+    Some(u64::from(u32::from_be_bytes(*count)))
+}
+
+/// Whether compressing is worth it for the blocks to come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Prospect {
+    hopeless: u8,
+}
+
+/// Packs records, given what came of those before them.
+pub(super) fn pack<'a>(
+    records: impl Iterator<Item = &'a [u8]>,
+    prospect: &mut Prospect,
+    codec: &mut Codec,
+) -> Vec<u8> {
+    let (mut raw, mut count) = (Vec::with_capacity(BLOCK_BYTES), 0_u32);
+    for record in records {
+        raw.extend(length(record.len()).to_be_bytes());
+        raw.extend(record);
+        count = count.saturating_add(1);
+    }
+    let packed = match prospect.hopeless.checked_sub(1) {
+        Some(left) => {
+            prospect.hopeless = left;
+            None
+        }
+        None => {
+            let packed = codec.compress(&raw);
+            let worth = raw.len().saturating_sub(raw.len() / 16);
+            let packed = packed.filter(|packed| packed.len() < worth);
+            prospect.hopeless = if packed.is_some() { 0 } else { HOPELESS };
+            packed
+        }
+    };
+    let (codec, bytes) = packed.as_ref().map_or((STORED, &raw), |p| (ZSTD, p));
+    let mut content = Vec::with_capacity(bytes.len().saturating_add(9));
+    content.push(codec);
+    content.extend(count.to_be_bytes());
+    content.extend(length(raw.len()).to_be_bytes());
+    content.extend(bytes);
+    content
+}
+
+/// Unpacks a block; `None` where its bytes are none.
+pub(super) fn unpack(first: Seq, content: &[u8], codec: &mut Codec) -> Option<Block> {
+    let (kind, rest) = content.split_first()?;
+    let (count, rest) = rest.split_first_chunk::<NUMBER_BYTES>()?;
+    let (raw, bytes) = rest.split_first_chunk::<NUMBER_BYTES>()?;
+    let count = usize::try_from(u32::from_be_bytes(*count)).ok()?;
+    let raw = u32::from_be_bytes(*raw);
+    if u64::from(raw) > RAW_BYTES_MAX || count == 0 {
+        return None;
+    }
+    let size = usize::try_from(raw).ok()?;
+    let raw = match *kind {
+        STORED => bytes.to_vec(),
+        ZSTD => codec.decompress(bytes, size)?,
+        _ => return None,
+    };
+    (raw.len() == size).then(|| Block::read(first, count, raw))?
+}
+
+/// zstd's working memory, kept from one block to the next.
+#[derive(Default)]
+pub(super) struct Codec {
+    packs: Option<zstd::bulk::Compressor<'static>>,
+    unpacks: Option<zstd::bulk::Decompressor<'static>>,
+}
+
+impl std::fmt::Debug for Codec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Codec").finish_non_exhaustive()
+    }
+}
+
+impl Codec {
+    /// `None` where there is no memory for it: the block is then stored as it is.
+    fn compress(&mut self, raw: &[u8]) -> Option<Vec<u8>> {
+        if self.packs.is_none() {
+            self.packs = zstd::bulk::Compressor::new(ZSTD_LEVEL).ok();
+        }
+        self.packs.as_mut()?.compress(raw).ok()
+    }
+
+    fn decompress(&mut self, bytes: &[u8], size: usize) -> Option<Vec<u8>> {
+        if self.unpacks.is_none() {
+            self.unpacks = zstd::bulk::Decompressor::new().ok();
+        }
+        self.unpacks.as_mut()?.decompress(bytes, size).ok()
+    }
+}
+
+/// Where records of these sizes are cut into blocks: how many records each block takes.
+pub(super) fn cut(sizes: impl Iterator<Item = usize> + Clone) -> Vec<usize> {
+    let whole = sizes.clone().fold(0_usize, usize::saturating_add);
+    let half = BLOCK_BYTES / 2;
+    let blocks = (whole.saturating_add(half) / BLOCK_BYTES).max(1);
+    let each = whole.div_ceil(blocks);
+    let (mut cuts, mut count, mut bytes) = (Vec::new(), 0_usize, 0_usize);
+    for size in sizes {
+        // A large record begins a block of its own rather than swell the one before it.
+        if count > 0 && bytes.saturating_add(size) > each.saturating_add(half) {
+            cuts.push(std::mem::take(&mut count));
+            bytes = 0;
+        }
+        count = count.saturating_add(1);
+        bytes = bytes.saturating_add(size);
+        if bytes >= each {
+            cuts.push(std::mem::take(&mut count));
+            bytes = 0;
+        }
+    }
+    if count > 0 {
+        cuts.push(count);
+    }
+    cuts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn records() -> impl Strategy<Value = Vec<Vec<u8>>> {
+        let record = prop_oneof![
+            prop::collection::vec(any::<u8>(), 0..200),
+            (any::<u8>(), 0_usize..3_000).prop_map(|(byte, size)| vec![byte; size]),
+        ];
+        prop::collection::vec(record, 1..30)
+    }
+
+    fn packed(records: &[Vec<u8>], prospect: &mut Prospect) -> Vec<u8> {
+        pack(
+            records.iter().map(Vec::as_slice),
+            prospect,
+            &mut Codec::default(),
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn a_block_gives_back_every_record_bit_for_bit(
+            records in records(), first in 0_u64..9, hopeless in 0_u8..3
+        ) {
+            let content = packed(&records, &mut Prospect { hopeless });
+            prop_assert_eq!(count(&content), Some(records.len() as u64));
+            let block = unpack(Seq(first), &content, &mut Codec::default()).unwrap();
+            prop_assert!(block.records().eq(records.iter().map(Vec::as_slice)));
+            prop_assert_eq!(block.end(), Seq(first + records.len() as u64));
+            for (seq, record) in (first..).zip(&records) {
+                prop_assert_eq!(block.record(Seq(seq)), Some(record.as_slice()));
+            }
+            prop_assert_eq!(block.record(block.end()), None);
+        }
+
+        #[test]
+        fn cuts_take_every_record_once(sizes in prop::collection::vec(0_usize..40_000, 1..80)) {
+            let cuts = cut(sizes.iter().copied());
+            prop_assert_eq!(cuts.iter().sum::<usize>(), sizes.len());
+            prop_assert!(cuts.iter().all(|count| *count > 0));
+            let mut rest = &sizes[..];
+            for count in cuts {
+                let (block, behind) = rest.split_at(count);
+                prop_assert!(count == 1 || block.iter().sum::<usize>() <= 3 * BLOCK_BYTES);
+                rest = behind;
+            }
+        }
+
+        #[test]
+        fn no_bytes_make_the_reader_panic_or_take_memory(
+            content in prop::collection::vec(any::<u8>(), 0..60), kind in 0_u8..3
+        ) {
+            let mut content = content;
+            if let Some(byte) = content.first_mut() {
+                *byte = kind;
+            }
+            let _ = unpack(Seq(u64::MAX), &content, &mut Codec::default());
+        }
+    }
+
+    #[test]
+    fn what_does_not_shrink_is_stored_and_not_tried_again_for_a_while() {
+        let mut noise = vec![0; 20_000];
+        blake3::Hasher::new().finalize_xof().fill(&mut noise);
+        let mut prospect = Prospect::default();
+        assert_eq!(packed(&[noise], &mut prospect)[0], STORED);
+        let text = [vec![b'a'; 20_000]];
+        for _ in 0..HOPELESS {
+            assert_eq!(packed(&text, &mut prospect)[0], STORED);
+        }
+        assert_eq!(packed(&text, &mut prospect)[0], ZSTD);
+        assert_eq!(packed(&text, &mut prospect)[0], ZSTD);
+    }
+}

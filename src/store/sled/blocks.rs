@@ -1,0 +1,145 @@
+//! Blocks as they are read: looked up, unpacked, and the newest used kept.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::at;
+use super::block::{self, Block, Codec};
+use super::engine::{ContentError, Engine};
+use super::keys;
+use crate::log::{ConversationId, Seq};
+use crate::store::StoreError;
+
+/// The memory of the blocks that are kept, in bytes.
+const KEPT_BYTES: usize = 4 << 20;
+/// A larger block is not kept.
+const LARGE_BYTES: usize = KEPT_BYTES / 8;
+
+/// Where a block is.
+type Place = (ConversationId, Seq);
+
+/// Unpacked blocks, and what unpacks them.
+#[derive(Debug, Default)]
+pub(super) struct Blocks {
+    kept: Mutex<Kept>,
+    /// One for each thread that reads at once.
+    codecs: Mutex<Vec<Codec>>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    blocks: BTreeMap<Place, (u64, Arc<Block>)>,
+    bytes: usize,
+    /// Counts uses, so that the one used longest ago is known.
+    uses: u64,
+    /// Counts rewritings: what was read before one of them may be what it destroyed.
+    rewritten: u64,
+}
+
+impl Blocks {
+    /// The block that an entry lies in; `None` where it lies in none.
+    pub(super) fn holding(
+        &self,
+        engine: &Engine,
+        conversation: ConversationId,
+        seq: Seq,
+    ) -> Result<Option<Arc<Block>>, StoreError> {
+        let rewritten = {
+            let mut kept = self.kept();
+            if let Some(block) = kept.holding(conversation, seq) {
+                return Ok(Some(block));
+            }
+            kept.rewritten
+        };
+        let (from, to) = (
+            keys::owned(keys::BLOCK, conversation),
+            keys::after(&keys::block(conversation, seq)),
+        );
+        let last = engine.last_key(&from, &to)?;
+        let Some(first) = last.as_deref().and_then(keys::seq) else {
+            return Ok(None);
+        };
+        let block = self.read(engine, conversation, first, seq)?;
+        let block = block.map(Arc::new);
+        if let Some(block) = &block {
+            self.kept().keep(conversation, block, rewritten);
+        }
+        Ok(block.filter(|block| seq < block.end()))
+    }
+
+    /// The block that begins at `first`, for whoever asked for the entry `seq`.
+    fn read(
+        &self,
+        engine: &Engine,
+        conversation: ConversationId,
+        first: Seq,
+        seq: Seq,
+    ) -> Result<Option<Block>, StoreError> {
+        let what = format!("the block of entries from {first} on");
+        let found = engine.content(&keys::block(conversation, first));
+        let found = found.map_err(|error| at(conversation, Some(seq), &what, error))?;
+        let Some(content) = found else {
+            return Ok(None);
+        };
+        let flawed = || ContentError::Flawed("it cannot be unpacked");
+        let block = self.with_codec(|codec| block::unpack(first, &content, codec));
+        let block = block.ok_or_else(|| at(conversation, Some(seq), &what, flawed()));
+        block.map(Some)
+    }
+
+    fn with_codec<T>(&self, work: impl FnOnce(&mut Codec) -> T) -> T {
+        let codecs = || self.codecs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut codec = codecs().pop().unwrap_or_default();
+        let done = work(&mut codec);
+        codecs().push(codec);
+        done
+    }
+
+    /// A block was rewritten: what it was is not kept, nor what another thread reads right now.
+    pub(super) fn forget(&self, conversation: ConversationId, first: Seq) {
+        let mut kept = self.kept();
+        kept.rewritten = kept.rewritten.wrapping_add(1);
+        kept.remove((conversation, first));
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn holding(&mut self, conversation: ConversationId, seq: Seq) -> Option<Arc<Block>> {
+        let before = (conversation, Seq(0))..=(conversation, seq);
+        let (_, (used, block)) = self.blocks.range_mut(before).next_back()?;
+        if seq >= block.end() {
+            return None;
+        }
+        self.uses = self.uses.wrapping_add(1);
+        *used = self.uses;
+        Some(Arc::clone(block))
+    }
+
+    fn keep(&mut self, conversation: ConversationId, block: &Arc<Block>, rewritten: u64) {
+        if self.rewritten != rewritten || block.bytes() > LARGE_BYTES {
+            return;
+        }
+        let place = (conversation, block.first());
+        self.remove(place);
+        self.uses = self.uses.wrapping_add(1);
+        self.bytes = self.bytes.saturating_add(block.bytes());
+        self.blocks.insert(place, (self.uses, Arc::clone(block)));
+        while self.bytes > KEPT_BYTES {
+            let oldest = self.blocks.iter().min_by_key(|(_, (used, _))| *used);
+            let Some(place) = oldest.map(|(place, _)| *place) else {
+                return;
+            };
+            self.remove(place);
+        }
+    }
+
+    fn remove(&mut self, place: Place) {
+        if let Some((_, block)) = self.blocks.remove(&place) {
+            self.bytes = self.bytes.saturating_sub(block.bytes());
+        }
+    }
+}
