@@ -13,8 +13,8 @@ const BLOCK_BYTES: usize = 16 << 10;
 const RAW_BYTES_MAX: u64 = BATCH_BYTES_MAX + (8 << 20);
 /// Higher levels take their time for a hundredth of the size.
 const ZSTD_LEVEL: i32 = 1;
-/// How many blocks are not compressed after one that shrank by less than a sixteenth.
-const HOPELESS: u8 = 15;
+/// How many bytes are not compressed after a block that shrank by less than a sixteenth.
+const HOPELESS_BYTES: usize = 256 << 10;
 
 const STORED: u8 = 0;
 const ZSTD: u8 = 1;
@@ -82,10 +82,17 @@ pub(super) fn count(content: &[u8]) -> Option<u64> {
     Some(u64::from(u32::from_be_bytes(*count)))
 }
 
-/// Whether compressing is worth it for the blocks to come.
+/// Whether compressing is worth it for the records to come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Prospect {
-    hopeless: u8,
+    /// The bytes that are stored as they are before it is tried again.
+    hopeless_bytes: usize,
+}
+
+impl Prospect {
+    pub(super) fn is_hopeless(self) -> bool {
+        self.hopeless_bytes > 0
+    }
 }
 
 /// Packs records, given what came of those before them.
@@ -100,18 +107,16 @@ pub(super) fn pack<'a>(
         raw.extend(record);
         count = count.saturating_add(1);
     }
-    let packed = match prospect.hopeless.checked_sub(1) {
-        Some(left) => {
-            prospect.hopeless = left;
-            None
+    let packed = if prospect.is_hopeless() {
+        prospect.hopeless_bytes = prospect.hopeless_bytes.saturating_sub(raw.len());
+        None
+    } else {
+        let worth = raw.len().saturating_sub(raw.len() / 16);
+        let packed = codec.compress(&raw).filter(|packed| packed.len() < worth);
+        if packed.is_none() {
+            prospect.hopeless_bytes = HOPELESS_BYTES;
         }
-        None => {
-            let packed = codec.compress(&raw);
-            let worth = raw.len().saturating_sub(raw.len() / 16);
-            let packed = packed.filter(|packed| packed.len() < worth);
-            prospect.hopeless = if packed.is_some() { 0 } else { HOPELESS };
-            packed
-        }
+        packed
     };
     let (codec, bytes) = packed.as_ref().map_or((STORED, &raw), |p| (ZSTD, p));
     let mut content = Vec::with_capacity(bytes.len().saturating_add(9));
@@ -221,9 +226,9 @@ mod tests {
     proptest! {
         #[test]
         fn a_block_gives_back_every_record_bit_for_bit(
-            records in records(), first in 0_u64..9, hopeless in 0_u8..3
+            records in records(), first in 0_u64..9, hopeless_bytes in 0_usize..3
         ) {
-            let content = packed(&records, &mut Prospect { hopeless });
+            let content = packed(&records, &mut Prospect { hopeless_bytes });
             prop_assert_eq!(count(&content), Some(records.len() as u64));
             let block = unpack(Seq(first), &content, &mut Codec::default()).unwrap();
             prop_assert!(block.records().eq(records.iter().map(Vec::as_slice)));
@@ -266,9 +271,10 @@ mod tests {
         let mut prospect = Prospect::default();
         assert_eq!(packed(&[noise], &mut prospect)[0], STORED);
         let text = [vec![b'a'; 20_000]];
-        for _ in 0..HOPELESS {
+        for _ in 0..HOPELESS_BYTES / 20_000 {
             assert_eq!(packed(&text, &mut prospect)[0], STORED);
         }
+        assert_eq!(packed(&text, &mut prospect)[0], STORED);
         assert_eq!(packed(&text, &mut prospect)[0], ZSTD);
         assert_eq!(packed(&text, &mut prospect)[0], ZSTD);
     }

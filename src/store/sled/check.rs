@@ -373,7 +373,7 @@ impl Check<'_> {
             Ok(scan) => scan,
             Err(error) => return self.found.push(error),
         };
-        let mut made = false;
+        let (mut made, mut fences) = (false, 0_usize);
         for found in scan {
             let (key, value) = match found {
                 Ok(found) => found,
@@ -382,6 +382,11 @@ impl Check<'_> {
             let known = match key.first() {
                 Some(&keys::HEAD) => key.len() == keys::head(ConversationId([0; 16])).len(),
                 Some(&keys::NAME) => keys::read_name(&key).is_some(),
+                _ if keys::is_fence(&key) => {
+                    let whole = frame::unseal(&key, &value).is_some_and(<[u8]>::is_empty);
+                    fences = fences.saturating_add(usize::from(whole));
+                    true
+                }
                 Some(&keys::MADE) => {
                     made = key.len() == 1 && frame::unseal(&key, &value).is_some();
                     made
@@ -393,6 +398,11 @@ impl Check<'_> {
                 let reason = format!("the value under the key {:02x?} is not ctxlog's", &key[..]);
                 self.found.push(damaged(reason));
             }
+        }
+        if fences != keys::fences().count() {
+            self.found.push(damaged(
+                "the fences between the keys are damaged; that costs speed, and no data".into(),
+            ));
         }
         if !made {
             self.found.push(damaged(

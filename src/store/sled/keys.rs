@@ -2,22 +2,30 @@
 //!
 //! | key | value |
 //! | --- | --- |
-//! | `K` conversation seq | content: a block, records of consecutive entries from this one on |
-//! | `L` conversation seq | content: the record of one entry behind all blocks |
 //! | `B` lineage address | content: a blob |
+//! | `C` conversation seq | content: a block, records of consecutive entries from this one on |
 //! | `D` conversation length name | content: derived data |
+//! | `E` number | fence |
 //! | `H` conversation | first seq, head seq, head hash |
-//! | `N` (1 length segment)* 0 length name | conversation |
+//! | `I` number | fence |
+//! | `L` conversation seq | content: the record of one entry behind all blocks |
 //! | `M` | `ctxlog 2`: says that creation was finished |
+//! | `M` number | fence |
+//! | `N` (1 length segment)* 0 length name | conversation |
 //! | `T` | the tally: number of groups, sum of the head records |
 //!
 //! A content lies under its key and, where it is longer than one value, continues under the key
 //! with a chunk number (u32, from 1) behind it.
+//!
+//! A fence is sixteen keys with empty values, numbered by a byte. sled writes a leaf anew after ten
+//! changes, and a leaf has at most sixteen keys: what changes with every append (heads, the newest
+//! records, the tally) is fenced off, so that it never shares a leaf with large values, which would
+//! be written again and again.
 
 use crate::log::{ConversationId, Hash, Seq};
 use crate::store::Name;
 
-pub(super) const BLOCK: u8 = b'K';
+pub(super) const BLOCK: u8 = b'C';
 pub(super) const LOG: u8 = b'L';
 pub(super) const BLOB: u8 = b'B';
 pub(super) const DERIVED: u8 = b'D';
@@ -25,6 +33,22 @@ pub(super) const HEAD: u8 = b'H';
 pub(super) const NAME: u8 = b'N';
 pub(super) const MADE: u8 = b'M';
 pub(super) const TALLY: u8 = b'T';
+
+/// What begins the keys of each fence.
+const FENCES: [u8; 3] = [b'E', b'I', MADE];
+/// As many keys as sled puts into one leaf.
+const FENCE_KEYS: u8 = 16;
+
+/// The keys of all fences.
+pub(super) fn fences() -> impl Iterator<Item = [u8; 2]> {
+    let numbered = |tag| (0..FENCE_KEYS).map(move |number| [tag, number]);
+    FENCES.into_iter().flat_map(numbered)
+}
+
+/// Whether this is the key of a fence.
+pub(super) fn is_fence(key: &[u8]) -> bool {
+    matches!(key, [tag, number] if FENCES.contains(tag) && *number < FENCE_KEYS)
+}
 
 const SEGMENT: u8 = 1;
 const LAST: u8 = 0;

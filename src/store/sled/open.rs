@@ -124,7 +124,9 @@ fn whole_in_a_copy(
 pub(super) fn establish(engine: &Engine, directory: &Directory) -> Result<Tally, StoreError> {
     let tally = Tally::default();
     let made = frame::seal(&[keys::MADE], MADE.to_vec());
-    engine.apply(vec![(vec![keys::MADE], Some(made)), tally.change()])?;
+    let mut changes = vec![(vec![keys::MADE], Some(made)), tally.change()];
+    changes.extend(keys::fences().map(|key| (key.to_vec(), Some(frame::seal(&key, Vec::new())))));
+    engine.apply(changes)?;
     engine.flush()?;
     engine.sync()?;
     directory.finish()?;

@@ -2,7 +2,7 @@
 //! the order in which they were accepted.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Condvar};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::block::Prospect;
@@ -102,6 +102,8 @@ pub(super) struct Queue {
     pub(super) writing: bool,
     /// Whether the last handle is gone.
     pub(super) closing: bool,
+    /// How many requests the last group took.
+    pub(super) crowd: usize,
     /// When the writing thread will look by itself; `None`: not until it is called.
     pub(super) wakes: Option<Instant>,
     sleepers: Vec<Sleeper>,
@@ -113,7 +115,42 @@ struct Sleeper {
     number: u64,
     /// To come to this level.
     level: Level,
-    bell: Arc<Condvar>,
+    bell: Arc<Bell>,
+}
+
+/// Why a caller is woken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Ring {
+    /// Its request has come to its level.
+    Done,
+    /// It is to look for itself.
+    Look,
+}
+
+/// What a caller sleeps beside. It has a lock of its own, so that who is woken by the dozen does not
+/// wait for the queue.
+#[derive(Debug, Default)]
+pub(super) struct Bell {
+    rung: Mutex<Option<Ring>>,
+    wakes: Condvar,
+}
+
+impl Bell {
+    pub(super) fn ring(&self, ring: Ring) {
+        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) = Some(ring);
+        self.wakes.notify_one();
+    }
+
+    /// Sleeps until it is rung.
+    pub(super) fn wait(&self) -> Ring {
+        let mut rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(ring) = *rung {
+                return ring;
+            }
+            rung = self.wakes.wait(rung).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
 }
 
 impl std::fmt::Debug for Queue {
@@ -222,37 +259,35 @@ impl Queue {
         !self.requests.is_empty()
     }
 
-    /// Has the bell rung when a request has come to a level; number 0: when anything happens.
-    pub(super) fn register(&mut self, number: u64, level: Level, bell: &Arc<Condvar>) {
+    /// A bell that is rung when a request has come to a level; number 0: when anything happens.
+    pub(super) fn bell(&mut self, number: u64, level: Level) -> Arc<Bell> {
+        let bell = Arc::new(Bell::default());
         self.sleepers.push(Sleeper {
             number,
             level,
-            bell: Arc::clone(bell),
+            bell: Arc::clone(&bell),
         });
+        bell
     }
 
-    pub(super) fn leave(&mut self, bell: &Arc<Condvar>) {
-        self.sleepers.retain(|one| !Arc::ptr_eq(&one.bell, bell));
-    }
-
-    /// Wakes those whose requests have come to their levels, and none in vain.
-    pub(super) fn wake(&mut self) {
+    /// The bells to ring: of those whose requests have come to their levels, and of no others. To be
+    /// rung when the queue is let go.
+    pub(super) fn awake(&mut self) -> Vec<Arc<Bell>> {
         let mut sleepers = std::mem::take(&mut self.sleepers);
-        sleepers.retain(|one| {
-            let done = self.reached(one.level) >= one.number;
-            if done {
-                one.bell.notify_one();
-            }
-            !done
-        });
+        let done = |one: &mut Sleeper| self.reached(one.level) >= one.number;
+        let awake = sleepers.extract_if(.., done).map(|one| one.bell).collect();
         self.sleepers = sleepers;
+        awake
     }
 
-    /// Wakes one of those whose requests still wait, so that it writes.
-    pub(super) fn hand_over(&mut self) {
-        if !self.sleepers.is_empty() {
-            self.sleepers.remove(0).bell.notify_one();
-        }
+    /// The bell of one whose request still waits, so that it writes.
+    pub(super) fn successor(&mut self) -> Option<Arc<Bell>> {
+        (!self.sleepers.is_empty()).then(|| self.sleepers.remove(0).bell)
+    }
+
+    /// How many requests wait.
+    pub(super) fn length(&self) -> usize {
+        self.requests.len()
     }
 
     /// When the writing thread has something to do.
@@ -282,7 +317,7 @@ impl Queue {
             names: Vec::new(),
         };
         let mut places: HashMap<ConversationId, usize> = HashMap::new();
-        let mut bytes = 0_usize;
+        let (mut bytes, waited) = (0_usize, self.requests.len());
         while bytes < GROUP_BYTES {
             let Some(request) = self.requests.pop_front() else {
                 break;
@@ -309,6 +344,7 @@ impl Queue {
                 }
             }
         }
+        self.crowd = waited.saturating_sub(self.requests.len());
         self.bytes = self.bytes.saturating_sub(bytes);
         if self.requests.is_empty() {
             self.waiting_since = None;
@@ -381,7 +417,7 @@ impl Queue {
         self.waiting_since = None;
         self.unsynced_since = None;
         for sleeper in self.sleepers.drain(..) {
-            sleeper.bell.notify_one();
+            sleeper.bell.ring(Ring::Look);
         }
     }
 

@@ -10,7 +10,7 @@ use super::directory::Receipt;
 use super::engine::{Engine, damaged};
 use super::frame::{self, Change, Span};
 use super::keys;
-use super::queue::{Claim, Group, Growth, Queue};
+use super::queue::{Claim, Group, Growth, Queue, Ring};
 use super::tail::{self, Singles, Unpacked};
 use super::tally::Tally;
 use crate::log::{ConversationId, Head, Seq};
@@ -59,9 +59,13 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let mut queue = self.shared.queue();
         queue.writing = false;
-        queue.wake();
-        queue.hand_over();
+        let (awake, successor) = (queue.awake(), queue.successor());
         self.shared.call(&mut queue);
+        drop(queue);
+        awake.iter().for_each(|bell| bell.ring(Ring::Done));
+        if let Some(bell) = successor {
+            bell.ring(Ring::Look);
+        }
     }
 }
 
@@ -130,8 +134,24 @@ impl Shared {
             if !queue.is_full() {
                 return Ok(queue);
             }
-            queue = sleep(queue, 0, Level::Buffered);
+            queue = self.until_something_happens(queue);
         }
+    }
+
+    fn until_something_happens<'a>(
+        &'a self,
+        mut queue: MutexGuard<'a, Queue>,
+    ) -> MutexGuard<'a, Queue> {
+        let bell = queue.bell(0, Level::Buffered);
+        drop(queue);
+        bell.wait();
+        self.queue()
+    }
+
+    /// Wakes those whose requests have come to their levels.
+    fn ring(&self) {
+        let awake = self.queue().awake();
+        awake.iter().for_each(|bell| bell.ring(Ring::Done));
     }
 
     /// Calls the writing thread where it would look too late.
@@ -211,15 +231,38 @@ impl Shared {
             if let Some(reason) = self.poisoned() {
                 return Err(StoreError::Indeterminate { reason });
             }
-            queue = if queue.writing {
-                sleep(queue, number, level)
+            if queue.writing {
+                let bell = queue.bell(number, level);
+                drop(queue);
+                if bell.wait() == Ring::Done {
+                    return Ok(());
+                }
             } else {
+                let crowd = queue.crowd;
                 let turn = self.turn(queue);
+                self.gather(crowd);
                 let mut writer = held(&self.writer);
                 let _ = writer.group(self, Level::Buffered); // a failure is seen above
                 drop((writer, turn));
-                self.queue()
-            };
+            }
+            queue = self.queue();
+        }
+    }
+
+    /// Lets those come who were in the last group and were only just told: as long as more come, but
+    /// for no longer than they need to be scheduled. Else every other group takes half of them.
+    fn gather(&self, crowd: usize) {
+        if crowd < 2 {
+            return;
+        }
+        let mut length = self.queue().length();
+        while length < crowd {
+            std::thread::yield_now();
+            let now = self.queue().length();
+            if now == length {
+                return;
+            }
+            length = now;
         }
     }
 
@@ -237,7 +280,7 @@ impl Shared {
     ) -> Result<(), StoreError> {
         let mut queue = self.queue();
         while queue.writing {
-            queue = sleep(queue, 0, Level::Buffered);
+            queue = self.until_something_happens(queue);
         }
         let _turn = self.turn(queue);
         let mut writer = held(&self.writer);
@@ -345,15 +388,6 @@ impl Shared {
     }
 }
 
-/// Waits until a request has come to a level, or until anything happens.
-fn sleep(mut queue: MutexGuard<'_, Queue>, number: u64, level: Level) -> MutexGuard<'_, Queue> {
-    let bell = Arc::new(Condvar::new());
-    queue.register(number, level, &bell);
-    let mut queue = held_again(bell.wait(queue));
-    queue.leave(&bell);
-    queue
-}
-
 fn held_again<T>(woken: Result<T, PoisonError<T>>) -> T {
     woken.unwrap_or_else(PoisonError::into_inner)
 }
@@ -399,12 +433,12 @@ impl Writer {
         let much = self.unsynced_bytes >= UNSYNCED_BYTES;
         let level = if much { Level::Synced } else { level };
         if level >= Level::Flushed {
-            shared.queue().wake(); // whoever waits for less
+            shared.ring(); // for whoever waits for less
             shared.engine.flush()?;
             shared.queue().flushed();
         }
         if level >= Level::Synced {
-            shared.queue().wake();
+            shared.ring();
             shared.engine.sync()?;
             self.receipt.write(self.tally)?;
             self.unsynced_bytes = 0;
@@ -448,7 +482,9 @@ impl Writer {
         });
         let count = growth.singles.count.saturating_add(growth.records.len());
         let many = count >= SINGLES_MAX || bytes >= SINGLES_BYTES;
-        if many && !growth.singles.stuck {
+        // What would not shrink is put where it stays at once, and not written twice.
+        let stays = growth.singles.count == 0 && growth.prospect.is_hopeless();
+        if (many || stays) && !growth.singles.stuck {
             match tail::unpacked(engine, id, first, growth.singles.count)? {
                 Some(singles) => {
                     self.pack(growth, first, singles, changes);
