@@ -13,7 +13,7 @@ const BLOCK_BYTES: usize = 16 << 10;
 const RAW_BYTES_MAX: u64 = BATCH_BYTES_MAX + (8 << 20);
 /// Higher levels take their time for a hundredth of the size.
 const ZSTD_LEVEL: i32 = 1;
-/// How many bytes are not compressed after a block that shrank by less than a sixteenth.
+/// How many bytes are not compressed after a block that shrank by less than an eighth.
 const HOPELESS_BYTES: usize = 256 << 10;
 
 const STORED: u8 = 0;
@@ -111,7 +111,7 @@ pub(super) fn pack<'a>(
         prospect.hopeless_bytes = prospect.hopeless_bytes.saturating_sub(raw.len());
         None
     } else {
-        let worth = raw.len().saturating_sub(raw.len() / 16);
+        let worth = raw.len().saturating_sub(raw.len() / 8);
         let packed = codec.compress(&raw).filter(|packed| packed.len() < worth);
         if packed.is_none() {
             prospect.hopeless_bytes = HOPELESS_BYTES;
