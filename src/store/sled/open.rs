@@ -65,7 +65,10 @@ pub(super) fn salvaged(
         }
         let passed_over = mended && mend::mend(&copy)?;
         match Engine::open(&copy, cache_bytes) {
-            Ok(engine) => return Ok((engine, passed_over)),
+            Ok(engine) => {
+                let _ = tally::recover(&engine, directory.synced()?); // `check` tells why not
+                return Ok((engine, passed_over));
+            }
             Err(OpenFailure::Other(error)) => last = error.to_string(),
             Err(OpenFailure::Snapshot(reason)) => last = reason,
         }
@@ -108,7 +111,7 @@ fn whole_in_a_copy(
     prepare(&copy)?;
     let whole = match Engine::open(&copy, COPY_CACHE_BYTES) {
         Ok(engine) => {
-            tally::verify(&engine, directory.synced()?).is_ok()
+            tally::recover(&engine, directory.synced()?).is_ok()
                 && engine
                     .value(&[keys::MADE])
                     .is_ok_and(|found| found.is_some())
@@ -145,7 +148,7 @@ pub(super) fn verify(engine: &Engine, directory: &Directory) -> Result<Tally, St
             "the record that every store begins with is missing",
         ));
     }
-    let tally = tally::verify(engine, directory.synced()?);
+    let tally = tally::recover(engine, directory.synced()?);
     let tally = tally.map_err(|error| match error {
         StoreError::Damaged { reason, .. } => distrust(directory, &reason),
         error => error,

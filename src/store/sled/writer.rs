@@ -77,6 +77,7 @@ impl Shared {
     pub(super) fn new(engine: Engine, tally: Tally, receipt: Receipt) -> Self {
         let writer = Writer {
             tally,
+            written: tally,
             receipt,
             unsynced_bytes: 0,
             codec: Codec::default(),
@@ -392,11 +393,17 @@ fn held_again<T>(woken: Result<T, PoisonError<T>>) -> T {
     woken.unwrap_or_else(PoisonError::into_inner)
 }
 
+fn is_head(key: &[u8]) -> bool {
+    key.first() == Some(&keys::HEAD)
+}
+
 /// What only one thread at a time has.
 #[derive(Debug)]
 struct Writer {
-    /// As of the group that was last put together.
+    /// As of the group that is being put together.
     tally: Tally,
+    /// As of the group that was last applied.
+    written: Tally,
     receipt: Receipt,
     /// Bytes applied since the last sync.
     unsynced_bytes: usize,
@@ -451,8 +458,16 @@ impl Writer {
         if changes.is_empty() {
             return Ok(());
         }
-        self.tally = self.tally.counted();
-        changes.push(self.tally.change());
+        let before = std::mem::replace(&mut self.written, self.tally.counted());
+        self.tally = self.written;
+        let alone = match changes.as_slice() {
+            [(head, Some(_)), (record, Some(_))] if is_head(head) => {
+                Some(self.tally.ahead(before, record))
+            }
+            _ => None,
+        };
+        let apart = alone.is_some();
+        changes.push(alone.unwrap_or_else(|| self.tally.change()));
         let bytes = changes.iter().fold(0_usize, |sum, (key, value)| {
             let value = value.as_ref().map_or(0, Vec::len);
             sum.saturating_add(key.len()).saturating_add(value)
@@ -460,7 +475,13 @@ impl Writer {
         self.unsynced_bytes = self.unsynced_bytes.saturating_add(bytes);
         let applied = {
             let _gate = shared.gate();
-            shared.engine.apply(changes)
+            if apart {
+                // Tally, record, head record: see `tally`.
+                let mut each = changes.into_iter().rev();
+                each.try_for_each(|change| shared.engine.put(change))
+            } else {
+                shared.engine.apply(changes)
+            }
         };
         shared.queue().changed();
         applied
