@@ -313,6 +313,110 @@ proptest! {
     }
 }
 
+/// What is done to a store.
+#[derive(Clone, Debug)]
+enum Step {
+    /// Appends so many records, each with a payload of this size that shrinks or does not.
+    Append(u16, u64, usize, bool, Level),
+    Destroy(u16, prop::sample::Index, Level),
+    Sync(Level),
+    Reopen,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let level = || prop::sample::select(vec![Level::Buffered, Level::Flushed, Level::Synced]);
+    let size = prop_oneof![4 => 0_usize..1_500, 1 => 3_000_usize..40_000];
+    let count = prop_oneof![4 => 1_u64..4, 1 => 20_u64..80];
+    let step = prop_oneof![
+        8 => (0_u16..3, count, size, any::<bool>(), level())
+            .prop_map(|(log, count, size, shrinks, level)| Step::Append(log, count, size, shrinks, level)),
+        2 => (0_u16..3, any::<prop::sample::Index>(), level())
+            .prop_map(|(log, at, level)| Step::Destroy(log, at, level)),
+        1 => level().prop_map(Step::Sync),
+        1 => Just(Step::Reopen),
+    ];
+    prop::collection::vec(step, 1..40)
+}
+
+fn do_step(store: &dyn Backend, step: &Step) {
+    match step {
+        Step::Append(log, count, size, shrinks, level) => {
+            let head = store.head(id(*log)).unwrap();
+            let first = head.map_or(0, |head| head.seq.0 + 1);
+            let records = (first..first + count).map(|seq| Record {
+                payloads: vec![Some(if *shrinks {
+                    payload(*size, seq as u8)
+                } else {
+                    noise(*size, seq as u8)
+                })],
+                ..record(seq, &[])
+            });
+            let records = records.collect();
+            let batch = match head {
+                Some(head) => next(id(*log), head, records),
+                None => birth(id(*log), name(&["t"], &log.to_string()), records),
+            };
+            store.append(batch, *level).unwrap();
+        }
+        Step::Destroy(log, at, level) => {
+            let head = store.head(id(*log)).unwrap();
+            let seq = at.index(head.map_or(0, |head| head.seq.0 as usize) + 1) as u64;
+            store
+                .destroy_payload(id(*log), Seq(seq), 0, *level)
+                .unwrap();
+        }
+        Step::Sync(level) => store.sync(*level).unwrap(),
+        Step::Reopen => {}
+    }
+}
+
+/// Whether two stores show the same; of a long log only what is near an entry.
+fn assert_same(left: &dyn Backend, right: &dyn Backend, near: Option<u64>) {
+    assert_eq!(left.list(&[]).unwrap(), right.list(&[]).unwrap());
+    for log in 0..3 {
+        let head = left.head(id(log)).unwrap();
+        assert_eq!(head, right.head(id(log)).unwrap());
+        let from = near.map_or(0, |near| near.saturating_sub(30));
+        let to = near.map_or(u64::MAX, |near| near + 30);
+        let shown = read(left, id(log), from, to).unwrap();
+        assert_eq!(shown, read(right, id(log), from, to).unwrap());
+        for (seq, _) in shown {
+            let [left, right] = [left, right].map(|s| s.payload(id(log), Seq(seq), 0).unwrap());
+            assert_eq!(left, right, "{seq}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    /// Whatever mix of appends, levels, destroying and opening again, and however it is packed.
+    #[test]
+    fn a_store_in_a_directory_shows_after_each_step_what_the_one_in_memory_does(steps in steps()) {
+        let (dir, memory) = (tempfile::tempdir().unwrap(), MemoryStore::new());
+        let mut store = SledStore::open(dir.path()).unwrap();
+        for step in &steps {
+            if matches!(step, Step::Reopen) {
+                drop(store);
+                store = SledStore::open_existing(dir.path()).unwrap();
+            }
+            do_step(&memory, step);
+            do_step(&store, step);
+            let near = match step {
+                Step::Append(log, ..) | Step::Destroy(log, ..) => {
+                    memory.head(id(*log)).unwrap().map(|head| head.seq.0)
+                }
+                Step::Sync(_) | Step::Reopen => None,
+            };
+            assert_same(&store, &memory, near);
+        }
+        prop_assert_eq!(format!("{:?}", store.check(None).unwrap()), "[]");
+        drop(store);
+        let store = SledStore::open_existing(dir.path()).unwrap();
+        assert_same(&store, &memory, None);
+        prop_assert_eq!(format!("{:?}", store.check(None).unwrap()), "[]");
+    }
+}
+
 #[test]
 fn an_entry_may_come_without_a_payload_that_was_destroyed_before() {
     each(|store| {

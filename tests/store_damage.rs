@@ -192,11 +192,10 @@ fn expected_place(key: &[u8]) -> (Option<ConversationId>, Option<Seq>) {
     let owner = || ConversationId(key[1..17].try_into().unwrap());
     let seq = || Seq(u64::from_be_bytes(key[17..25].try_into().unwrap()));
     match key[0] {
-        b'L' | b'P' => (Some(owner()), Some(seq())),
-        b'H' => (
-            Some(owner()),
-            Some(Seq(if owner() == id(3) { 3 } else { 6 })),
-        ),
+        b'C' | b'L' => (Some(owner()), Some(seq())),
+        b'H' if owner() == id(3) => (Some(owner()), Some(Seq(3))),
+        b'H' if owner() == id(4) => (Some(owner()), Some(Seq(39))),
+        b'H' => (Some(owner()), Some(Seq(6))),
         b'B' | b'D' => (Some(owner()), None),
         b'N' => (None, Some(Seq(0))),
         _ => (None, None),
@@ -213,7 +212,7 @@ fn sample() -> (tempfile::TempDir, BTreeMap<Vec<u8>, Vec<u8>>) {
     let stored = stored(dir.path());
     assert_eq!(
         stored.keys().map(|key| key[0]).collect::<BTreeSet<_>>(),
-        b"BDHLMNPT".iter().copied().collect()
+        b"BCDEHILMNT".iter().copied().collect()
     );
     (dir, stored)
 }
@@ -225,7 +224,7 @@ fn a_flipped_bit_in_any_value_is_found_and_placed() {
     for (number, (key, value)) in stored.iter().enumerate() {
         for bit in [number * 7919 + 3, 0, value.len() * 8 - 1] {
             overwrite(dir.path(), key, Some(flipped(value, bit)));
-            if matches!(key[0], b'M' | b'T') {
+            if matches!(&key[..], b"M" | b"T") {
                 let opened = SledStore::open(dir.path());
                 assert!(matches!(opened, Err(StoreError::Damaged { .. })));
             }

@@ -145,7 +145,10 @@ fn no_value_is_large_enough_for_sleds_unsynced_files() {
     let mut head: Option<Head> = None;
     for round in 0..4 {
         for (number, size) in (0_u64..).zip(sizes) {
-            let mut record = record(round * 10 + number, &[size, 50, size / 2]);
+            let mut record = record(round * 10 + number, &[]);
+            record.payloads = [size, 50, size / 2]
+                .map(|size| Some(noise(size, number as u8)))
+                .into();
             record.entry = entry(record.seq.0, size.min(1 << 20), 1);
             let newest = head_of(&record);
             let batch = match head {
@@ -287,6 +290,34 @@ fn a_newer_store_is_left_untouched_and_says_its_format() {
 }
 
 #[test]
+fn an_older_store_is_left_untouched_and_says_what_reads_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SledStore::open(dir.path()).unwrap();
+    conversation(&store, 1, 3);
+    drop(store);
+    fs::write(dir.path().join("CTXLOG"), "ctxlog store\nformat 1\n").unwrap();
+    let before = tree(dir.path());
+    for opened in [
+        SledStore::open(dir.path()),
+        SledStore::open_existing(dir.path()),
+        SledStore::salvage(dir.path()),
+    ] {
+        let refused = opened.unwrap_err();
+        let older = matches!(
+            refused,
+            StoreError::Older {
+                found: 1,
+                supported: 2,
+                ..
+            }
+        );
+        assert!(older, "{refused:?}");
+        assert!(refused.to_string().contains("Export its logs"), "{refused}");
+    }
+    assert_eq!(tree(dir.path()), before);
+}
+
+#[test]
 fn opening_an_existing_store_makes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let absent = dir.path().join("a/b");
@@ -417,6 +448,92 @@ fn readers_beside_rewriting_see_one_version_or_the_other() {
             .into_iter()
             .all(|(seq, bytes)| bytes == long(seq).entry)
     );
+}
+
+#[test]
+fn readers_beside_a_packing_writer_never_miss_an_entry() {
+    const ENTRIES: u64 = 900;
+    let dir = tempfile::tempdir().unwrap();
+    let store = SledStore::open(dir.path()).unwrap();
+    let conversation = conversation(&store, 1, 1);
+    let given = |seq: u64| match seq {
+        0 => record(0, &[50]),
+        seq => record(seq, &[700 + seq as usize % 40]),
+    };
+    let written = std::sync::atomic::AtomicU64::new(0);
+    let seen = |seq: u64| {
+        let shown = read(&store, conversation, seq, seq).unwrap();
+        assert_eq!(shown, [(seq, given(seq).entry)]);
+        let found = store.payload(conversation, Seq(seq), 0).unwrap();
+        assert_eq!(found, given(seq).payloads[0], "{seq}");
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for seq in 1..ENTRIES {
+                let head = store.head(conversation).unwrap().unwrap();
+                let level = [Level::Buffered, Level::Flushed][usize::from(seq % 3 == 0)];
+                let batch = next(conversation, head, vec![given(seq)]);
+                store.append(batch, level).unwrap();
+                written.store(seq, std::sync::atomic::Ordering::Release);
+            }
+        });
+        for reader in 0..2 {
+            let (written, seen) = (&written, &seen);
+            scope.spawn(move || {
+                let mut draw = ctxlog::testkit::Draw::new(reader);
+                loop {
+                    let newest = written.load(std::sync::atomic::Ordering::Acquire);
+                    // The newest move most.
+                    seen(newest - draw.below(newest.min(70) + 1));
+                    seen(draw.below(newest + 1));
+                    if newest + 1 == ENTRIES {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    (0..ENTRIES).for_each(seen);
+    assert!(store.check(None).unwrap().is_empty());
+    drop(store);
+    let tags: std::collections::BTreeSet<u8> = stored(dir.path()).keys().map(|k| k[0]).collect();
+    assert!(tags.contains(&b'C'), "nothing was packed");
+}
+
+/// A destroyed payload is gone from every place that it ever lay in, and from what is kept in memory.
+#[test]
+fn a_destroyed_payload_is_read_nowhere_whether_it_waits_stands_alone_or_is_packed() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SledStore::open(dir.path()).unwrap();
+    let conversation = conversation(&store, 1, 1);
+    let mut gone = Vec::new();
+    for seq in 1..300_u64 {
+        let head = store.head(conversation).unwrap().unwrap();
+        let level = [Level::Buffered, Level::Flushed][usize::from(seq % 5 == 0)];
+        let batch = next(conversation, head, vec![record(seq, &[600, 600])]);
+        store.append(batch, level).unwrap();
+        if seq % 7 == 0 {
+            let victim = [seq, seq / 2, seq.saturating_sub(20)][seq as usize / 7 % 3];
+            store.payload(conversation, Seq(victim), 0).unwrap(); // so that its block is kept
+            store
+                .destroy_payload(conversation, Seq(victim), 0, Level::Buffered)
+                .unwrap();
+            gone.push(victim);
+            assert_eq!(store.payload(conversation, Seq(victim), 0).unwrap(), None);
+        }
+    }
+    let look = |store: &SledStore| {
+        for seq in 1..300 {
+            let [first, second] = [0, 1].map(|n| store.payload(conversation, Seq(seq), n).unwrap());
+            assert_eq!(first.is_none(), gone.contains(&seq), "{seq}");
+            assert_eq!(second, Some(payload(600, seq as u8)), "{seq}");
+        }
+        assert!(store.check(None).unwrap().is_empty());
+    };
+    look(&store);
+    drop(store);
+    look(&SledStore::open(dir.path()).unwrap());
+    assert!(stored(dir.path()).keys().any(|key| key[0] == b'C'));
 }
 
 /// A log so long that entries are read from many of sled's pages.

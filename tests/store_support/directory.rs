@@ -9,8 +9,8 @@ use ctxlog::store::{Backend, Level, SledStore, StoreError};
 
 use super::*;
 
-/// A store with four logs: small entries, payloads inside and apart, destroyed ones, blobs,
-/// derived data, a fork.
+/// A store with five logs: small entries and long ones, payloads, destroyed ones, blobs, derived
+/// data, a fork, and blocks of both codecs.
 pub fn furnish(store: &SledStore) {
     for number in 0..3 {
         let conversation = conversation(store, number, 6);
@@ -33,6 +33,18 @@ pub fn furnish(store: &SledStore) {
             birth(id(3), name(&["t", "u"], "fork"), vec![long]),
             Level::Synced,
         )
+        .unwrap();
+    let packed = (0..40).map(|seq| match seq {
+        0..20 => record(seq, &[1_000]),
+        _ => Record {
+            payloads: vec![Some(noise(1_000, seq as u8))],
+            ..record(seq, &[])
+        },
+    });
+    let batch = birth(id(4), name(&["t"], "packed"), packed.collect());
+    store.append(batch, Level::Synced).unwrap();
+    store
+        .destroy_payload(id(4), Seq(1), 0, Level::Synced)
         .unwrap();
     store
         .destroy_payload(id(0), Seq(1), 0, Level::Synced)

@@ -43,6 +43,17 @@ pub fn payload(size: usize, salt: u8) -> Payload {
     }
 }
 
+/// A payload that no compression makes smaller.
+pub fn noise(size: usize, salt: u8) -> Payload {
+    let mut bytes = vec![0; size];
+    let mut source = blake3::Hasher::new().update(&[salt]).finalize_xof();
+    source.fill(&mut bytes);
+    Payload {
+        salt: [salt; 32],
+        bytes,
+    }
+}
+
 /// A record whose entry has 100 bytes and whose payloads have the given sizes.
 pub fn record(seq: u64, payloads: &[usize]) -> Record {
     let entry = entry(seq, 100, payloads.len() as u8);

@@ -37,7 +37,10 @@ impl Block {
 
     /// The number behind its last entry.
     pub(super) fn end(&self) -> Seq {
-        Seq(self.first.0.saturating_add(u64::from(length(self.ends.len()))))
+        Seq(self
+            .first
+            .0
+            .saturating_add(u64::from(length(self.ends.len()))))
     }
 
     /// Its size in memory, about.

@@ -37,6 +37,16 @@ struct Kept {
 }
 
 impl Blocks {
+    /// The block that an entry lies in, where it is kept. What is kept stays right: records leave no
+    /// block, and a rewritten one is forgotten.
+    pub(super) fn kept_holding(
+        &self,
+        conversation: ConversationId,
+        seq: Seq,
+    ) -> Option<Arc<Block>> {
+        self.kept().holding(conversation, seq)
+    }
+
     /// The block that an entry lies in; `None` where it lies in none.
     pub(super) fn holding(
         &self,

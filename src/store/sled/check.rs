@@ -216,7 +216,9 @@ impl Check<'_> {
             .span
             .is_some_and(|span| first < span.first || last > span.head.seq)
         {
-            let seq = walk.span.map_or(first, |span| first.max(span.head.seq.next()));
+            let seq = walk
+                .span
+                .map_or(first, |span| first.max(span.head.seq.next()));
             let seq = if last > first { seq.min(last) } else { first };
             let reason = "the entry lies outside the head record";
             self.report(walk.conversation, Some(seq), reason);
@@ -239,7 +241,11 @@ impl Check<'_> {
 
     fn record(&mut self, walk: &Walk, seq: Seq, record: &[u8]) {
         if Encoded::read(record).is_none() {
-            self.report(walk.conversation, Some(seq), "the entry's lengths contradict");
+            self.report(
+                walk.conversation,
+                Some(seq),
+                "the entry's lengths contradict",
+            );
         }
     }
 

@@ -148,7 +148,10 @@ impl Bell {
             if let Some(ring) = *rung {
                 return ring;
             }
-            rung = self.wakes.wait(rung).unwrap_or_else(PoisonError::into_inner);
+            rung = self
+                .wakes
+                .wait(rung)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -192,7 +195,9 @@ impl Queue {
         };
         tail.span = Some(span);
         tail.waiting.extend(records.iter().cloned());
-        let bytes = records.iter().fold(0_usize, |n, r| n.saturating_add(r.len()));
+        let bytes = records
+            .iter()
+            .fold(0_usize, |n, r| n.saturating_add(r.len()));
         if let Some(((key, value), None)) = named {
             self.born.insert(key.clone(), claim.conversation);
             // Of no size, so that no group ends between the name and the log.
@@ -327,7 +332,9 @@ impl Queue {
             group.level = group.level.max(request.level);
             match request.work {
                 Work::Changes(changes) => {
-                    let names = changes.iter().filter(|(key, _)| self.born.contains_key(key));
+                    let names = changes
+                        .iter()
+                        .filter(|(key, _)| self.born.contains_key(key));
                     group.names.extend(names.map(|(key, _)| key.clone()));
                     group.changes.extend(changes);
                 }

@@ -86,6 +86,9 @@ impl SledStore {
 
     fn look(&self, conversation: ConversationId, seq: Seq) -> Result<Option<Found>, StoreError> {
         let (shared, engine) = (self.shared(), self.engine());
+        if let Some(block) = shared.blocks.kept_holding(conversation, seq) {
+            return Ok(Some(Found::Packed(block)));
+        }
         if let Some(record) = shared.queue().record(conversation, seq) {
             return Ok(Some(Found::Waiting(seq, record)));
         }

@@ -149,9 +149,11 @@ fn block_end(
 ) -> Result<Option<Seq>, StoreError> {
     let key = keys::block(conversation, first);
     let value = engine.value(&key)?;
-    let start = value.as_deref().and_then(|value| match frame::read_first(&key, value)? {
-        frame::First::Whole(start) | frame::First::Chunked { start, .. } => block::count(start),
-    });
+    let start = value
+        .as_deref()
+        .and_then(|value| match frame::read_first(&key, value)? {
+            frame::First::Whole(start) | frame::First::Chunked { start, .. } => block::count(start),
+        });
     let Some(count) = start else {
         let reason = "the block that the entry begins is damaged".to_owned();
         return Err(place(conversation, Some(first), reason));

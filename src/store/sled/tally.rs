@@ -139,10 +139,7 @@ pub(super) fn verify(engine: &Engine, synced: Option<Tally>) -> Result<Tally, St
 }
 
 /// The tally that fits what is there, and the key of a record that was cut off.
-fn compare(
-    engine: &Engine,
-    synced: Option<Tally>,
-) -> Result<(Tally, Option<Vec<u8>>), StoreError> {
+fn compare(engine: &Engine, synced: Option<Tally>) -> Result<(Tally, Option<Vec<u8>>), StoreError> {
     let Some(Written { tally, ahead }) = written(engine)? else {
         return Err(damaged(
             "the tally of the store is missing or damaged".into(),

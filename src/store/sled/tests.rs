@@ -165,6 +165,62 @@ fn one_group_takes_many_appends_and_each_has_its_own_outcome() {
     assert_eq!(found.len(), 0, "{found:?}");
 }
 
+/// What is in the tree when the writing of a record alone was cut off: nothing but the tally, or the
+/// record too.
+#[test]
+fn a_record_that_was_cut_off_is_taken_back_and_one_that_was_synced_is_missed() {
+    for with_record in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = SledStore::open(dir.path()).unwrap();
+        store.append(batch(None), Level::Synced).unwrap();
+        let conversation = ConversationId([3; 16]);
+        let head = store.head(conversation).unwrap();
+        drop(store);
+        let cut = |head: Option<Head>, synced: bool| {
+            let directory = Directory::lock(dir.path()).unwrap();
+            let engine = open::engine(&directory, 1 << 20).unwrap_or_else(|e| panic!("{e}"));
+            let before = open::verify(&engine, &directory).unwrap();
+            let span = tail::read_span(&engine, conversation).unwrap();
+            let newest = batch(head).records.remove(0);
+            let to = frame::Span {
+                first: Seq(0),
+                head: Head {
+                    seq: newest.seq,
+                    hash: newest.hash,
+                },
+            };
+            let tally = before.moved(conversation, span, to).counted();
+            let key = keys::entry(conversation, newest.seq);
+            engine.put(tally.ahead(before, &key)).unwrap();
+            if with_record {
+                let mut changes = Vec::new();
+                frame::write_content(&key, &record::encode(&newest), &mut changes);
+                engine.put(changes.remove(0)).unwrap();
+            }
+            if synced {
+                directory.receipt().unwrap().write(tally).unwrap();
+            }
+        };
+        cut(head, false);
+        let store = SledStore::open(dir.path()).unwrap();
+        assert_eq!(store.check(None).unwrap().len(), 0);
+        assert_eq!(store.head(conversation).unwrap(), head);
+        store.append(batch(head), Level::Synced).unwrap();
+        drop(store);
+        let store = SledStore::open(dir.path()).unwrap();
+        assert_eq!(store.check(None).unwrap().len(), 0);
+        let head = store.head(conversation).unwrap();
+        assert_eq!(head.map(|head| head.seq), Some(Seq(1)));
+        drop(store);
+        cut(head, true);
+        let refused = SledStore::open(dir.path()).unwrap_err();
+        assert!(
+            refused.to_string().contains("at least one log is older"),
+            "{refused}"
+        );
+    }
+}
+
 #[test]
 fn a_panic_inside_sled_becomes_damage_in_its_words() {
     let panics = || -> ::sled::Result<()> { panic!("page {} is gone", 7) };

@@ -419,12 +419,7 @@ impl Writer {
         written.map_err(|error| shared.poison(&error))
     }
 
-    fn write(
-        &mut self,
-        shared: &Shared,
-        mut group: Group,
-        level: Level,
-    ) -> Result<(), StoreError> {
+    fn write(&mut self, shared: &Shared, mut group: Group, level: Level) -> Result<(), StoreError> {
         let mut changes = std::mem::take(&mut group.changes);
         for growth in &mut group.grown {
             self.grow(&shared.engine, growth, &mut changes)?;
@@ -498,15 +493,20 @@ impl Writer {
         self.tally = self.tally.moved(id, from, to);
         changes.push(frame::write_span(keys::head(id), to));
         let first = from.map_or(to.first, |span| span.head.seq.next());
-        let bytes = growth.records.iter().fold(growth.singles.bytes, |n, r| {
-            n.saturating_add(r.len())
-        });
+        let bytes = growth
+            .records
+            .iter()
+            .fold(growth.singles.bytes, |n, r| n.saturating_add(r.len()));
         let count = growth.singles.count.saturating_add(growth.records.len());
         let many = count >= SINGLES_MAX || bytes >= SINGLES_BYTES;
         // What would not shrink is put where it stays at once, and not written twice.
         let stays = growth.singles.count == 0 && growth.prospect.is_hopeless();
         if (many || stays) && !growth.singles.stuck {
-            match tail::unpacked(engine, id, first, growth.singles.count)? {
+            let singles = match tail::unpacked(engine, id, first, growth.singles.count) {
+                Err(StoreError::Damaged { .. }) => None,
+                read => read?,
+            };
+            match singles {
                 Some(singles) => {
                     self.pack(growth, first, singles, changes);
                     return Ok(());
@@ -540,7 +540,9 @@ impl Writer {
             let part = rest.by_ref().take(count);
             let content = block::pack(part, &mut growth.prospect, &mut self.codec);
             frame::write_content(&keys::block(growth.conversation, seq), &content, changes);
-            seq = Seq(seq.0.saturating_add(u64::try_from(count).unwrap_or(u64::MAX)));
+            seq = Seq(seq
+                .0
+                .saturating_add(u64::try_from(count).unwrap_or(u64::MAX)));
         }
         growth.singles = Singles::default();
     }
