@@ -164,14 +164,14 @@ impl std::fmt::Debug for Codec {
 
 impl Codec {
     /// `None` where there is no memory for it: the block is then stored as it is.
-    fn compress(&mut self, raw: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn compress(&mut self, raw: &[u8]) -> Option<Vec<u8>> {
         if self.packs.is_none() {
             self.packs = zstd::bulk::Compressor::new(ZSTD_LEVEL).ok();
         }
         self.packs.as_mut()?.compress(raw).ok()
     }
 
-    fn decompress(&mut self, bytes: &[u8], size: usize) -> Option<Vec<u8>> {
+    pub(super) fn decompress(&mut self, bytes: &[u8], size: usize) -> Option<Vec<u8>> {
         if self.unpacks.is_none() {
             self.unpacks = zstd::bulk::Decompressor::new().ok();
         }

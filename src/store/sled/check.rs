@@ -68,13 +68,7 @@ impl Check<'_> {
     /// Whoever has a value of any kind.
     fn owners(&mut self) -> BTreeSet<ConversationId> {
         let mut owners = BTreeSet::new();
-        for tag in [
-            keys::BLOB,
-            keys::BLOCK,
-            keys::DERIVED,
-            keys::HEAD,
-            keys::LOG,
-        ] {
+        for tag in [keys::BLOCK, keys::DERIVED, keys::HEAD, keys::LOG] {
             let end = keys::after(&[tag]);
             let mut from = vec![tag];
             while let Some(key) = self.first_key(&from, &end) {
@@ -119,17 +113,12 @@ impl Check<'_> {
             }
             Ok(_) => {}
         }
-        for (tag, what) in [(keys::BLOB, "a blob"), (keys::DERIVED, "derived data")] {
-            self.contents(
-                &keys::owned(tag, conversation),
-                conversation,
-                |check, _, content| {
-                    if let Err(flaw) = content {
-                        check.report(conversation, None, format!("{what}: {flaw}"));
-                    }
-                },
-            );
-        }
+        let derived = keys::owned(keys::DERIVED, conversation);
+        self.contents(&derived, conversation, |check, _, content| {
+            if let Err(flaw) = content {
+                check.report(conversation, None, format!("derived data: {flaw}"));
+            }
+        });
     }
 
     /// Counts the entries against the head record. Says which is the newest that is there.

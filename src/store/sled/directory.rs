@@ -9,6 +9,7 @@
 //! | `CTXLOG.closed` | a checksum of sled's file, there while the store is closed |
 //! | `CTXLOG.unchecked` | sled had to be opened without its snapshot and not every value was checked since |
 //! | `sled/` | sled's own files |
+//! | `blobs/` | blobs, each in a file of its own; made with the first |
 //! | `set-aside-N/` | snapshots that sled could not read |
 //! | `salvage/sled/` | a copy of `sled/`, there while the store is open for salvage |
 
@@ -29,6 +30,7 @@ const NEW: &str = "CTXLOG.new";
 const SYNCED: &str = "CTXLOG.synced";
 const UNCHECKED: &str = "CTXLOG.unchecked";
 const SLED: &str = "sled";
+const BLOBS: &str = "blobs";
 const ASIDE: &str = "set-aside-";
 const SALVAGE: &str = "salvage";
 
@@ -188,6 +190,11 @@ impl Directory {
     /// Where sled's own files lie.
     pub(super) fn sled(&self) -> PathBuf {
         self.path.join(SLED)
+    }
+
+    /// Where blobs lie.
+    pub(super) fn blobs(&self) -> PathBuf {
+        self.path.join(BLOBS)
     }
 
     /// Copies sled's files to where they can be opened, which changes them, without harm.
@@ -370,7 +377,7 @@ fn busy(path: &Path) -> StoreError {
     }
 }
 
-fn io(doing: &str, path: &Path, source: std::io::Error) -> StoreError {
+pub(super) fn io(doing: &str, path: &Path, source: std::io::Error) -> StoreError {
     StoreError::Io {
         what: format!("{doing} {}", path.display()),
         source,

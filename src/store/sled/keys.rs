@@ -2,7 +2,6 @@
 //!
 //! | key | value |
 //! | --- | --- |
-//! | `B` lineage address | content: a blob |
 //! | `C` conversation seq | content: a block, records of consecutive entries from this one on |
 //! | `D` conversation length name | content: derived data |
 //! | `E` number | fence |
@@ -27,7 +26,8 @@ use crate::store::Name;
 
 pub(super) const BLOCK: u8 = b'C';
 pub(super) const LOG: u8 = b'L';
-pub(super) const BLOB: u8 = b'B';
+/// No key of the tree begins so: it stands for the key of a file.
+const BLOB: u8 = b'B';
 pub(super) const DERIVED: u8 = b'D';
 pub(super) const HEAD: u8 = b'H';
 pub(super) const NAME: u8 = b'N';
@@ -78,6 +78,7 @@ pub(super) fn block(conversation: ConversationId, first: Seq) -> Vec<u8> {
     key
 }
 
+/// What the checksum of a blob's file covers beside it.
 pub(super) fn blob(lineage: ConversationId, address: Hash) -> Vec<u8> {
     let mut key = owned(BLOB, lineage);
     key.extend(address.0);
@@ -143,17 +144,11 @@ pub(super) fn seq(key: &[u8]) -> Option<Seq> {
     array(key.get(OWNER..OWNER + 8)?).map(|bytes| Seq(u64::from_be_bytes(bytes)))
 }
 
-/// The address in the key of a blob.
-pub(super) fn address(key: &[u8]) -> Option<Hash> {
-    array(key.get(OWNER..OWNER + 32)?).map(Hash)
-}
-
 /// The key of the content that this key belongs to, and the chunk number within it. `None`: no
 /// key of a content.
 pub(super) fn content(key: &[u8]) -> Option<(&[u8], u32)> {
     let length = match *key.first()? {
         BLOCK | LOG => OWNER + 8,
-        BLOB => OWNER + 32,
         DERIVED => {
             let name = u32::from_be_bytes(array(key.get(OWNER..OWNER + 4)?)?);
             usize::try_from(name).ok()?.checked_add(OWNER + 4)?
@@ -234,7 +229,7 @@ mod tests {
 
         #[test]
         fn no_bytes_make_key_readers_panic(key in prop::collection::vec(any::<u8>(), 0..60)) {
-            for tag in [BLOB, BLOCK, DERIVED, HEAD, LOG, MADE, NAME, TALLY] {
+            for tag in [BLOCK, DERIVED, HEAD, LOG, MADE, NAME, TALLY] {
                 let key: Vec<u8> = std::iter::once(tag).chain(key.iter().copied()).collect();
                 let _ = (content(&key), read_name(&key), owner(&key), seq(&key));
             }

@@ -23,6 +23,7 @@ mod engine;
 mod frame;
 mod gap;
 mod keys;
+mod media;
 mod mend;
 mod open;
 mod queue;
@@ -42,6 +43,7 @@ use self::block::Prospect;
 use self::directory::{Directory, State};
 use self::engine::{ContentError, Engine, damaged};
 use self::frame::Change;
+use self::media::Media;
 use self::queue::Claim;
 use self::record::{Encoded, Held};
 use self::tail::place;
@@ -78,8 +80,8 @@ impl SledOptions {
 
 /// A store in a directory of this machine.
 ///
-/// The directory holds a marker file `CTXLOG`, a lock file and `sled/` with sled's own files. Only
-/// one process, and in it one handle with its clones, has a store open at a time. Dropping the
+/// The directory holds a marker file `CTXLOG`, a lock file, `sled/` with sled's own files and
+/// `blobs/` with large contents. Only one process, and in it one handle with its clones, has a store open at a time. Dropping the
 /// last clone brings everything to the disk and closes the store.
 ///
 /// Destroying a payload makes it unreadable through every interface. sled may keep its old bytes
@@ -230,7 +232,8 @@ impl SledStore {
         tally: Tally,
         salvage: Option<Salvage>,
     ) -> Result<Self, StoreError> {
-        let shared = Arc::new(Shared::new(engine, tally, directory.receipt()?));
+        let media = Media::new(directory.blobs());
+        let shared = Arc::new(Shared::new(engine, media, tally, directory.receipt()?));
         let writer = spawn(Arc::clone(&shared))?;
         let inner = Inner {
             writer: Some(writer),
@@ -451,21 +454,12 @@ impl Backend for SledStore {
         bytes: &[u8],
     ) -> Result<(), StoreError> {
         limits::within("a blob", bytes.len(), BLOB_BYTES_MAX)?;
-        self.rewrite(|| {
-            let key = keys::blob(lineage, address);
-            match self.engine().content(&key) {
-                Ok(Some(_)) => return Ok(()),
-                Ok(None) | Err(ContentError::Flawed(_)) => {} // a damaged one is made whole again
-                Err(ContentError::Store(error)) => return Err(error),
-            }
-            let mut changes = Vec::new();
-            frame::write_content(&key, bytes, &mut changes);
-            self.write(changes, Level::Buffered)
-        })
+        self.writable()?;
+        self.rewrite(|| self.shared().media.put(lineage, address, bytes))
     }
 
     fn blob(&self, lineage: ConversationId, address: Hash) -> Result<Option<Vec<u8>>, StoreError> {
-        let found = self.engine().content(&keys::blob(lineage, address));
+        let found = self.shared().media.get(lineage, address);
         self.trusted(found.map_err(|e| at(lineage, None, &format!("the blob {address}"), e)))
     }
 
@@ -474,20 +468,16 @@ impl Backend for SledStore {
         lineage: ConversationId,
         keep: &dyn Fn(&Hash) -> bool,
     ) -> Result<u64, StoreError> {
+        self.writable()?;
         self.rewrite(|| {
-            let prefix = keys::owned(keys::BLOB, lineage);
-            let (mut changes, mut gone) = (Vec::new(), 0_u64);
-            for found in self.engine().scan(&prefix, &keys::after(&prefix))? {
-                let (key, _) = found?;
-                if keys::address(&key).is_some_and(|address| keep(&address)) {
-                    continue;
-                }
-                if matches!(keys::content(&key), Some((_, 0))) {
+            let media = &self.shared().media;
+            let mut gone = 0_u64;
+            for address in media.addresses(lineage)? {
+                if !keep(&address) {
+                    media.remove(lineage, address)?;
                     gone = gone.saturating_add(1);
                 }
-                changes.push((key.to_vec(), None));
             }
-            self.write(changes, Level::Buffered)?;
             Ok(gone)
         })
     }

@@ -139,6 +139,7 @@ impl SledStore {
         conversation: Option<ConversationId>,
     ) -> Result<Vec<StoreError>, StoreError> {
         let mut found = check::check(self.engine(), self.shared().gate_of(), conversation);
+        found.extend(self.shared().media.check(conversation)?);
         if conversation.is_none() {
             let synced = self.inner.directory.synced()?;
             let _gate = self.shared().gate();

@@ -118,7 +118,12 @@ fn one_group_takes_many_appends_and_each_has_its_own_outcome() {
     let directory = Directory::lock(dir.path()).unwrap();
     let engine = open::engine(&directory, 1 << 20).unwrap_or_else(|e| panic!("{e}"));
     let tally = open::establish(&engine, &directory).unwrap();
-    let shared = Shared::new(engine, tally, directory.receipt().unwrap());
+    let shared = Shared::new(
+        engine,
+        Media::new(directory.blobs()),
+        tally,
+        directory.receipt().unwrap(),
+    );
     let conversation = ConversationId([3; 16]);
     let mut head = None;
     for number in 0..200_u64 {

@@ -10,6 +10,7 @@ use super::directory::Receipt;
 use super::engine::{Engine, damaged};
 use super::frame::{self, Change, Span};
 use super::keys;
+use super::media::Media;
 use super::queue::{Claim, Group, Growth, Queue, Ring};
 use super::tail::{self, Singles, Unpacked};
 use super::tally::Tally;
@@ -29,6 +30,7 @@ const SINGLES_BYTES: usize = 32 << 10;
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) engine: Engine,
+    pub(super) media: Media,
     pub(super) blocks: Blocks,
     queue: Mutex<Queue>,
     /// Tells the writing thread that there is something to do.
@@ -74,7 +76,7 @@ fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    pub(super) fn new(engine: Engine, tally: Tally, receipt: Receipt) -> Self {
+    pub(super) fn new(engine: Engine, media: Media, tally: Tally, receipt: Receipt) -> Self {
         let writer = Writer {
             tally,
             written: tally,
@@ -84,6 +86,7 @@ impl Shared {
         };
         Self {
             engine,
+            media,
             blocks: Blocks::default(),
             queue: Mutex::default(),
             work: Condvar::new(),
@@ -441,6 +444,7 @@ impl Writer {
         }
         if level >= Level::Synced {
             shared.ring();
+            shared.media.sync()?;
             shared.engine.sync()?;
             self.receipt.write(self.tally)?;
             self.unsynced_bytes = 0;
@@ -453,6 +457,7 @@ impl Writer {
         if changes.is_empty() {
             return Ok(());
         }
+        shared.media.sync()?; // what is written now may mention what was put before
         let before = std::mem::replace(&mut self.written, self.tally.counted());
         self.tally = self.written;
         let alone = match changes.as_slice() {
