@@ -16,6 +16,9 @@ const ZSTD_LEVEL: i32 = 1;
 /// How many bytes are not compressed after a block that shrank by less than an eighth.
 const HOPELESS_BYTES: usize = 256 << 10;
 
+/// The memory of our own that is kept, in bytes.
+const SCRATCH_BYTES: usize = 64 << 10;
+
 const STORED: u8 = 0;
 const ZSTD: u8 = 1;
 const NUMBER_BYTES: usize = 4;
@@ -104,10 +107,12 @@ pub(super) fn pack<'a>(
     prospect: &mut Prospect,
     codec: &mut Codec,
 ) -> Vec<u8> {
-    let (mut raw, mut count) = (Vec::with_capacity(BLOCK_BYTES), 0_u32);
+    let mut raw = std::mem::take(&mut codec.raw);
+    raw.clear();
+    let mut count = 0_u32;
     for record in records {
         raw.extend(length(record.len()).to_be_bytes());
-        raw.extend(record);
+        raw.extend_from_slice(record);
         count = count.saturating_add(1);
     }
     let packed = if prospect.is_hopeless() {
@@ -121,12 +126,14 @@ pub(super) fn pack<'a>(
         }
         packed
     };
-    let (codec, bytes) = packed.as_ref().map_or((STORED, &raw), |p| (ZSTD, p));
+    let (kind, bytes) = packed.map_or((STORED, raw.as_slice()), |packed| (ZSTD, packed));
     let mut content = Vec::with_capacity(bytes.len().saturating_add(9));
-    content.push(codec);
+    content.push(kind);
     content.extend(count.to_be_bytes());
     content.extend(length(raw.len()).to_be_bytes());
-    content.extend(bytes);
+    content.extend_from_slice(bytes);
+    raw.shrink_to(SCRATCH_BYTES);
+    codec.raw = raw;
     content
 }
 
@@ -149,11 +156,13 @@ pub(super) fn unpack(first: Seq, content: &[u8], codec: &mut Codec) -> Option<Bl
     (raw.len() == size).then(|| Block::read(first, count, raw))?
 }
 
-/// zstd's working memory, kept from one block to the next.
+/// zstd's working memory and our own, kept from one block to the next.
 #[derive(Default)]
 pub(super) struct Codec {
     packs: Option<zstd::bulk::Compressor<'static>>,
     unpacks: Option<zstd::bulk::Decompressor<'static>>,
+    raw: Vec<u8>,
+    packed: Vec<u8>,
 }
 
 impl std::fmt::Debug for Codec {
@@ -164,11 +173,20 @@ impl std::fmt::Debug for Codec {
 
 impl Codec {
     /// `None` where there is no memory for it: the block is then stored as it is.
-    pub(super) fn compress(&mut self, raw: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn compress(&mut self, raw: &[u8]) -> Option<&[u8]> {
         if self.packs.is_none() {
             self.packs = zstd::bulk::Compressor::new(ZSTD_LEVEL).ok();
         }
-        self.packs.as_mut()?.compress(raw).ok()
+        self.packed.clear();
+        self.packed.shrink_to(SCRATCH_BYTES);
+        self.packed
+            .reserve(zstd::zstd_safe::compress_bound(raw.len()));
+        let packed = self
+            .packs
+            .as_mut()?
+            .compress_to_buffer(raw, &mut self.packed);
+        let size = packed.ok()?;
+        self.packed.get(..size)
     }
 
     pub(super) fn decompress(&mut self, bytes: &[u8], size: usize) -> Option<Vec<u8>> {

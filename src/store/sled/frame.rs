@@ -44,21 +44,24 @@ fn put(key: Vec<u8>, body: Vec<u8>) -> Change {
 /// The values that hold a content under `base`, small enough for sled each.
 pub(super) fn write_content(base: &[u8], content: &[u8], changes: &mut Vec<Change>) {
     if content.len() <= WHOLE_BYTES_MAX {
-        let body = std::iter::once(WHOLE)
-            .chain(content.iter().copied())
-            .collect();
+        let mut body = Vec::with_capacity(content.len().saturating_add(1 + CRC_BYTES));
+        body.push(WHOLE);
+        body.extend_from_slice(content);
         return changes.push(put(base.to_vec(), body));
     }
     let (first, rest) = content
         .split_at_checked(FIRST_BYTES)
         .unwrap_or((content, &[]));
-    let mut body = vec![CHUNKED];
+    let mut body = Vec::with_capacity(VALUE_BYTES_MAX);
+    body.push(CHUNKED);
     body.extend(length(content.len()).to_be_bytes());
     body.extend(crc32c::crc32c(content).to_be_bytes());
     body.extend(first);
     changes.push(put(base.to_vec(), body));
     for (number, chunk) in (1_u32..).zip(rest.chunks(BODY_BYTES_MAX)) {
-        changes.push(put(keys::chunk(base, number), chunk.to_vec()));
+        let mut body = Vec::with_capacity(chunk.len().saturating_add(CRC_BYTES));
+        body.extend_from_slice(chunk);
+        changes.push(put(keys::chunk(base, number), body));
     }
 }
 

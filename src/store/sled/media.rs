@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::at;
 use super::block::Codec;
@@ -24,6 +24,8 @@ const ZSTD: u8 = 1;
 /// Codec and raw length in front, checksum behind.
 const HEAD_BYTES: usize = 5;
 const FRAME_BYTES: u64 = 9;
+/// What the name of a file that is not synced yet ends with.
+const NEW: &str = ".new";
 /// How many files may be open and wait for their sync.
 const UNSYNCED_MAX: usize = 64;
 
@@ -39,7 +41,8 @@ pub(super) struct Media {
 /// What was written or removed since the last sync.
 #[derive(Debug, Default)]
 struct Unsynced {
-    files: Vec<(PathBuf, File)>,
+    /// Where each will lie, and a handle of it.
+    files: Vec<(PathBuf, Arc<File>)>,
     dirs: BTreeSet<PathBuf>,
     /// Lineages whose directory's own name was or will be synced.
     known: BTreeSet<ConversationId>,
@@ -66,8 +69,8 @@ impl Media {
         self.of(lineage).join(address.to_string())
     }
 
-    /// Writes a blob that is not there, or not whole. One that is there is synced like a new one:
-    /// who wrote it may have been killed before it was.
+    /// Writes a blob that is not there, or not whole. What leads to one that is there is synced all
+    /// the same: who wrote it may have been killed before that.
     pub(super) fn put(
         &self,
         lineage: ConversationId,
@@ -76,22 +79,26 @@ impl Media {
     ) -> Result<(), StoreError> {
         let (dir, path) = (self.of(lineage), self.path(lineage, address));
         let file = match self.get(lineage, address) {
-            Ok(Some(_)) => File::options().write(true).open(&path),
+            Ok(Some(_)) => None,
             Ok(None) | Err(ContentError::Flawed(_)) => {
                 fs::create_dir_all(&dir).map_err(|e| io("creating", &dir, e))?;
                 let framed = frame(&keys::blob(lineage, address), bytes);
-                File::create(&path).and_then(|mut file| file.write_all(&framed).map(|()| file))
+                let new = new(&path);
+                let written =
+                    File::create(&new).and_then(|mut file| file.write_all(&framed).map(|()| file));
+                Some(written.map_err(|e| io("writing", &new, e))?)
             }
             Err(ContentError::Store(error)) => return Err(error),
         };
-        let file = file.map_err(|e| io("writing", &path, e))?;
         let mut unsynced = self.unsynced();
         if unsynced.known.insert(lineage) {
             let above = [self.dir.parent(), Some(&self.dir)].into_iter().flatten();
             unsynced.dirs.extend(above.map(Path::to_owned));
         }
         unsynced.dirs.insert(dir);
-        unsynced.files.push((path, file));
+        unsynced
+            .files
+            .extend(file.map(|file| (path, Arc::new(file))));
         let many = unsynced.files.len() >= UNSYNCED_MAX;
         drop(unsynced);
         if many { self.sync() } else { Ok(()) }
@@ -103,29 +110,31 @@ impl Media {
         lineage: ConversationId,
         address: Hash,
     ) -> Result<Option<Vec<u8>>, ContentError> {
-        let path = self.path(lineage, address);
-        let length = match fs::metadata(&path) {
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-            found => found.map_err(|e| io("reading", &path, e))?.len(),
+        let (key, path) = (keys::blob(lineage, address), self.path(lineage, address));
+        let waits = {
+            let unsynced = self.unsynced();
+            unsynced.files.iter().any(|(file, _)| *file == path)
         };
-        if length > BLOB_BYTES_MAX.saturating_add(FRAME_BYTES) {
-            return Err(ContentError::Flawed("it is larger than a blob can be"));
+        // One that waits has its name as soon as it is synced.
+        let new = waits.then(|| new(&path));
+        for path in new.iter().chain([&path]) {
+            if let Some(framed) = read(path)? {
+                let flaw = ContentError::Flawed("its checksum does not match");
+                return unframe(&key, &framed).map(Some).ok_or(flaw);
+            }
         }
-        let framed = match fs::read(&path) {
-            // Swept between the two looks.
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-            framed => framed.map_err(|e| io("reading", &path, e))?,
-        };
-        let flaw = ContentError::Flawed("its checksum does not match");
-        unframe(&keys::blob(lineage, address), &framed)
-            .map(Some)
-            .ok_or(flaw)
+        Ok(None)
     }
 
-    /// The addresses of a lineage's blobs, ascending.
+    /// The addresses of a lineage's blobs, ascending; also of what a crash left of one.
     pub(super) fn addresses(&self, lineage: ConversationId) -> Result<Vec<Hash>, StoreError> {
         let names = names(&self.of(lineage))?;
-        Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
+        let addresses = names
+            .iter()
+            .filter_map(|name| name.strip_suffix(NEW).unwrap_or(name).parse().ok());
+        let mut addresses: Vec<Hash> = addresses.collect();
+        addresses.dedup();
+        Ok(addresses)
     }
 
     /// What is wrong with the blobs of one lineage, or of all.
@@ -144,6 +153,9 @@ impl Media {
                 continue;
             };
             for name in names(&self.of(lineage))? {
+                if name.ends_with(NEW) {
+                    continue; // it waits, or a crash left it
+                }
                 let Ok(address) = name.parse() else {
                     found.push(stray(&self.of(lineage).join(name)));
                     continue;
@@ -159,9 +171,12 @@ impl Media {
     /// Destroys a blob.
     pub(super) fn remove(&self, lineage: ConversationId, address: Hash) -> Result<(), StoreError> {
         let path = self.path(lineage, address);
-        match fs::remove_file(&path) {
-            Err(e) if e.kind() != ErrorKind::NotFound => return Err(io("removing", &path, e)),
-            _ => {}
+        self.unsynced().files.retain(|(file, _)| *file != path);
+        for path in [new(&path), path] {
+            match fs::remove_file(&path) {
+                Err(e) if e.kind() != ErrorKind::NotFound => return Err(io("removing", &path, e)),
+                _ => {}
+            }
         }
         self.unsynced().dirs.insert(self.of(lineage));
         Ok(())
@@ -172,13 +187,42 @@ impl Media {
         let _one = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         let (files, dirs) = {
             let mut unsynced = self.unsynced();
-            let files = std::mem::take(&mut unsynced.files);
-            (files, std::mem::take(&mut unsynced.dirs))
+            (unsynced.files.clone(), std::mem::take(&mut unsynced.dirs))
         };
-        for (path, file) in files {
-            file.sync_data().map_err(|e| io("syncing", &path, e))?;
+        for (path, file) in &files {
+            file.sync_data().map_err(|e| io("syncing", path, e))?;
+            match fs::rename(new(path), path) {
+                Err(e) if e.kind() != ErrorKind::NotFound => return Err(io("naming", path, e)),
+                _ => {} // or it was removed meanwhile
+            }
         }
+        // Only now: until a file has its name, readers look for the one it had.
+        let done = |file: &Arc<File>| files.iter().any(|(_, synced)| Arc::ptr_eq(synced, file));
+        self.unsynced().files.retain(|(_, file)| !done(file));
         dirs.iter().try_for_each(|dir| sync_dir(dir))
+    }
+}
+
+/// Where a blob lies until it is synced.
+fn new(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(NEW);
+    PathBuf::from(name)
+}
+
+/// A file of a size that a blob's can have.
+fn read(path: &Path) -> Result<Option<Vec<u8>>, ContentError> {
+    let missing = |e: &std::io::Error| e.kind() == ErrorKind::NotFound;
+    let length = match fs::metadata(path) {
+        Err(e) if missing(&e) => return Ok(None),
+        found => found.map_err(|e| io("reading", path, e))?.len(),
+    };
+    if length > BLOB_BYTES_MAX.saturating_add(FRAME_BYTES) {
+        return Err(ContentError::Flawed("it is larger than a blob can be"));
+    }
+    match fs::read(path) {
+        Err(e) if missing(&e) => Ok(None), // it went between the two looks
+        framed => Ok(Some(framed.map_err(|e| io("reading", path, e))?)),
     }
 }
 
@@ -202,10 +246,10 @@ fn names(dir: &Path) -> Result<Vec<String>, StoreError> {
 }
 
 fn frame(key: &[u8], bytes: &[u8]) -> Vec<u8> {
-    let packed = Codec::default().compress(bytes);
+    let mut codec = Codec::default();
     let worth = bytes.len().saturating_sub(bytes.len() / 16);
-    let packed = packed.filter(|packed| packed.len() < worth);
-    let (codec, body) = packed.as_deref().map_or((STORED, bytes), |p| (ZSTD, p));
+    let packed = codec.compress(bytes).filter(|p| p.len() < worth);
+    let (codec, body) = packed.map_or((STORED, bytes), |packed| (ZSTD, packed));
     let mut framed = Vec::with_capacity(body.len().saturating_add(HEAD_BYTES).saturating_add(4));
     framed.push(codec);
     framed.extend(super::frame::length(bytes.len()).to_be_bytes());
@@ -288,6 +332,7 @@ mod tests {
     fn a_file_under_another_name_and_one_of_nobody_are_told() {
         let (_room, media) = media();
         media.put(LINEAGE, ADDRESS, b"some words").unwrap();
+        media.sync().unwrap();
         let other = Hash([1; 32]);
         fs::copy(media.path(LINEAGE, ADDRESS), media.path(LINEAGE, other)).unwrap();
         fs::write(media.of(LINEAGE).join("notes"), "mine").unwrap();
@@ -305,11 +350,34 @@ mod tests {
     fn what_was_removed_is_gone_and_removing_it_again_is_no_error() {
         let (_room, media) = media();
         media.put(LINEAGE, ADDRESS, &[3; 100_000]).unwrap();
+        media.sync().unwrap();
         assert!(fs::metadata(media.path(LINEAGE, ADDRESS)).unwrap().len() < 1_000);
         media.remove(LINEAGE, ADDRESS).unwrap();
         media.remove(LINEAGE, ADDRESS).unwrap();
         media.sync().unwrap();
         assert_eq!(media.get(LINEAGE, ADDRESS).unwrap(), None);
         assert_eq!(media.addresses(LINEAGE).unwrap(), []);
+    }
+
+    #[test]
+    fn a_blob_has_its_name_once_it_is_synced_and_is_read_before() {
+        let (room, media) = media();
+        media.put(LINEAGE, ADDRESS, b"words").unwrap();
+        assert!(!media.path(LINEAGE, ADDRESS).exists());
+        assert_eq!(media.get(LINEAGE, ADDRESS).unwrap().unwrap(), b"words");
+        // Whoever comes after a crash takes nothing that was not synced for a blob.
+        let after = Media::new(room.path().join("blobs"));
+        assert_eq!(after.get(LINEAGE, ADDRESS).unwrap(), None);
+        assert_eq!(after.check(None).unwrap().len(), 0);
+        assert_eq!(after.addresses(LINEAGE).unwrap(), [ADDRESS]);
+        media.sync().unwrap();
+        assert!(media.path(LINEAGE, ADDRESS).exists());
+        assert_eq!(after.get(LINEAGE, ADDRESS).unwrap().unwrap(), b"words");
+        media.put(LINEAGE, ADDRESS, b"words").unwrap();
+        media.remove(LINEAGE, ADDRESS).unwrap();
+        media.put(LINEAGE, ADDRESS, b"words").unwrap();
+        media.remove(LINEAGE, ADDRESS).unwrap();
+        media.sync().unwrap();
+        assert_eq!(after.get(LINEAGE, ADDRESS).unwrap(), None);
     }
 }
