@@ -1,5 +1,6 @@
 //! Questions about a log. Answers are values that serialise to the JSON that tools rely on.
 
+mod chain;
 mod export;
 mod laws;
 mod lint;
@@ -10,6 +11,7 @@ mod verify;
 mod why;
 mod window;
 
+pub use chain::Payloads;
 pub use export::{
     ENTRY_SCHEMA, ExportError, entry_json, export, import_lines, neutral_json, outcome, readable,
 };
@@ -18,6 +20,6 @@ pub use lint::{Broken, Linted, lint};
 pub use salvage::{Trusted, trusted_prefix};
 pub use select::{PREFIX_DIGITS_MIN, Place, SelectError, Selector, Span};
 pub use status::{Category, Status, status};
-pub use verify::{Payloads, Verified, Windows, verify};
+pub use verify::{Verified, Windows, verify};
 pub use why::{FormOf, Moment, Refusals, Seen, Stay, StayEnd, Why, why};
 pub use window::{ShownMessage, ShownWindow, Size, window};

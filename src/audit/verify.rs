@@ -1,30 +1,21 @@
 //! `verify`: does the log hang together? Chain, payloads, windows, laws; and what that cannot show.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
+use std::sync::mpsc;
+use std::thread;
 
 use serde::Serialize;
 
 use crate::engine::{Error, Store};
-use crate::log::{
-    Body, ConversationId, Hash, Head, Kind, Provenance, Seq, entry, entry::Sealed, payload,
-    payload::Secret,
-};
+use crate::log::{Body, Hash, Head, Provenance, Seq, entry::Sealed};
 use crate::store::{Listed, StoreError};
 use crate::window::Projection;
 
+use super::chain::{Break, Chain, Link, Payloads};
 use super::laws::{LAWS, Laws};
 
-/// What became of payloads.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Payloads {
-    /// They match their commitment.
-    pub intact: u64,
-    /// They were destroyed on purpose.
-    pub redacted: u64,
-    /// They are damaged or lost.
-    pub lost: u64,
-}
+/// How many lots of entries may have been read and wait to be folded.
+const AHEAD: usize = 4;
 
 /// Recorded windows against replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -72,6 +63,9 @@ pub struct Verified {
 
 /// Verifies one conversation. `progress` hears how many entries are done, and of how many.
 ///
+/// One thread reads, hashes and checks the chain, this one folds what it reads: neither is far
+/// ahead of the other, so that the memory this takes is that of the fold.
+///
 /// # Errors
 /// When the store cannot be read at all; damage is in the answer.
 pub fn verify(
@@ -79,21 +73,26 @@ pub fn verify(
     listed: &Listed,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Verified, Error> {
-    let mut check = Check::new(store, listed);
-    check.store_level()?;
-    let head = match store.backend().head(listed.conversation) {
+    let mut check = Check::new(listed);
+    let backend = store.backend();
+    for problem in backend.check(Some(listed.conversation))? {
+        check.bad(damaged_seq(&problem), problem.to_string());
+    }
+    let head = match backend.head(listed.conversation) {
         Ok(head) => head,
         Err(error) => {
             check.bad(damaged_seq(&error), error.to_string());
             None
         }
     };
-    check.entries(head, progress);
+    if let Some(head) = head {
+        check.read(Chain::new(backend, listed.conversation, head), progress)?;
+    }
     check.laws.at_end(&check.state);
     Ok(check.finish(head))
 }
 
-fn damaged_seq(error: &StoreError) -> Option<Seq> {
+pub(super) fn damaged_seq(error: &StoreError) -> Option<Seq> {
     match error {
         StoreError::Damaged { seq, .. } => *seq,
         _ => None,
@@ -101,11 +100,9 @@ fn damaged_seq(error: &StoreError) -> Option<Seq> {
 }
 
 struct Check<'a> {
-    store: &'a Store,
     listed: &'a Listed,
     state: Projection,
     laws: Laws,
-    secret: Option<Secret>,
     head: Option<Head>,
     payloads: Payloads,
     windows: Windows,
@@ -116,13 +113,11 @@ struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    fn new(store: &'a Store, listed: &'a Listed) -> Self {
+    fn new(listed: &'a Listed) -> Self {
         Self {
-            store,
             listed,
             state: Projection::default(),
             laws: Laws::default(),
-            secret: None,
             head: None,
             payloads: Payloads::default(),
             windows: Windows::default(),
@@ -133,10 +128,6 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn id(&self) -> ConversationId {
-        self.listed.conversation
-    }
-
     fn bad(&mut self, seq: Option<Seq>, what: String) {
         self.first_bad = match (self.first_bad, seq) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -145,136 +136,53 @@ impl<'a> Check<'a> {
         self.problems.push(what);
     }
 
-    /// Head records, names, framing.
-    fn store_level(&mut self) -> Result<(), Error> {
-        for problem in self.store.backend().check(Some(self.id()))? {
-            self.bad(damaged_seq(&problem), problem.to_string());
+    /// Folds what the chain's thread reads. It always reads to its own end, so that what a store is
+    /// asked does not depend on which thread is faster.
+    fn read(&mut self, chain: Chain<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<(), Error> {
+        let total = chain.total();
+        let (send, lots) = mpsc::sync_channel(AHEAD);
+        let broken = thread::scope(|scope| {
+            let reader = thread::Builder::new().name("ctxlog-verify".into());
+            let reader = reader.spawn_scoped(scope, move || chain.read(&send))?;
+            for link in lots.into_iter().flatten() {
+                progress(link.sealed.entry.seq.0, total);
+                self.link(link);
+            }
+            Ok(reader.join())
+        });
+        let broken = broken.map_err(|source| StoreError::Io {
+            what: "starting a thread to verify".into(),
+            source,
+        })?;
+        match broken {
+            Ok(None) => {}
+            Ok(Some(Break { seq, what })) => self.break_chain(seq, what),
+            Err(panic) => std::panic::resume_unwind(panic),
         }
         Ok(())
     }
 
-    fn entries(&mut self, head: Option<Head>, progress: &mut dyn FnMut(u64, u64)) {
-        let Some(head) = head else { return };
-        let total = head.seq.0.saturating_add(1);
-        let backend = self.store.backend();
-        let read = backend.entries(self.id(), Seq(0), head.seq, &mut |seq, bytes| {
-            progress(seq.0, total);
-            match entry::open(bytes) {
-                Ok(sealed) => self.entry(seq, &sealed),
-                Err(error) => {
-                    self.break_chain(seq, format!("entry {seq}: {error}"));
-                    ControlFlow::Break(())
-                }
-            }
-        });
-        if let Err(error) = read {
-            let seq = damaged_seq(&error).unwrap_or_else(|| self.next());
-            self.break_chain(seq, error.to_string());
-        }
-        if self.chain_broken.is_none() && self.head != Some(head) {
-            let read = self
-                .head
-                .map_or_else(|| "nothing".to_owned(), |h| h.seq.to_string());
-            let what = format!("the head record says {}, the log ends at {read}", head.seq);
-            self.break_chain(self.next(), what);
-        }
-    }
-
-    fn next(&self) -> Seq {
-        self.head.map_or(Seq(0), |h| h.seq.next())
-    }
-
     fn break_chain(&mut self, seq: Seq, what: String) {
-        self.chain_broken
-            .get_or_insert_with(|| format!("broken at {seq}"));
+        self.chain_broken = Some(format!("broken at {seq}"));
         self.bad(Some(seq), what);
     }
 
-    fn entry(&mut self, seq: Seq, sealed: &Sealed) -> ControlFlow<()> {
-        if let Some(what) = self.misplaced(seq, sealed) {
-            self.break_chain(seq, format!("entry {seq}: {what}"));
-            return ControlFlow::Break(());
-        }
+    fn link(&mut self, link: Link) {
+        let Link {
+            sealed,
+            payloads,
+            lost,
+        } = link;
         self.head = Some(sealed.head());
         self.entries = self.entries.saturating_add(1);
-        self.payloads_of(sealed);
+        self.payloads = self.payloads.and(payloads);
+        for what in lost {
+            self.bad(Some(sealed.entry.seq), what);
+        }
         self.laws.before(&self.state, &sealed.entry);
         self.state.apply(&sealed.entry);
         self.laws.after(&self.state, &sealed.entry);
-        self.window_of(sealed);
-        ControlFlow::Continue(())
-    }
-
-    /// Why an entry cannot stand where it was found.
-    fn misplaced(&self, seq: Seq, sealed: &Sealed) -> Option<&'static str> {
-        let entry = &sealed.entry;
-        let prev = self.head.map_or(Hash::ZERO, |h| h.hash);
-        if entry.conversation != self.id() {
-            return Some("it belongs to another conversation");
-        }
-        if entry.seq != seq || seq != self.next() {
-            return Some("it has another number than its place");
-        }
-        if entry.prev != prev {
-            return Some("it does not continue the entry before");
-        }
-        if entry.iteration != self.state.next_iteration() {
-            return Some("its iteration does not follow from the calls before it");
-        }
-        let opened = entry.body.kind() == Some(Kind::Opened);
-        (opened != (seq == Seq(0))).then_some("only the first entry, and it alone, opens a log")
-    }
-
-    fn payloads_of(&mut self, sealed: &Sealed) {
-        let seq = sealed.entry.seq;
-        let commitments = sealed.entry.body.commitments();
-        for (index, commitment) in (0_u32..).zip(commitments) {
-            match self.store.backend().payload(self.id(), seq, index) {
-                Ok(None) => self.payloads.redacted = self.payloads.redacted.saturating_add(1),
-                Ok(Some(found)) => {
-                    let same = payload::commit(&found.salt, &found.bytes) == commitment;
-                    let blobs = if same {
-                        self.blobs_of(&found.bytes)
-                    } else {
-                        None
-                    };
-                    if !same {
-                        self.lose(seq, "does not match the entry's commitment".to_owned());
-                    } else if let Some(what) = blobs {
-                        self.lose(seq, what);
-                    } else {
-                        self.payloads.intact = self.payloads.intact.saturating_add(1);
-                    }
-                    if seq == Seq(0) && same {
-                        self.secret = payload::decode_secret(&found.bytes).ok();
-                    }
-                }
-                Err(error) => self.lose(seq, error.to_string()),
-            }
-        }
-    }
-
-    fn lose(&mut self, seq: Seq, what: String) {
-        self.payloads.lost = self.payloads.lost.saturating_add(1);
-        self.bad(Some(seq), format!("the payload of {seq}: {what}"));
-    }
-
-    /// What is wrong with the blobs a payload mentions.
-    fn blobs_of(&self, bytes: &[u8]) -> Option<String> {
-        let addresses = match payload::blobs_of(bytes) {
-            Ok(addresses) => addresses,
-            Err(error) => return Some(error.to_string()),
-        };
-        addresses.into_iter().find_map(|address| {
-            match self.store.backend().blob(self.id(), address) {
-                Ok(Some(blob)) => {
-                    let same = self.secret.is_some_and(|s| s.address(&blob) == address);
-                    (!same).then(|| format!("the blob {} does not match", address.short()))
-                }
-                Ok(None) => Some(format!("the blob {} is missing", address.short())),
-                Err(error) => Some(error.to_string()),
-            }
-        })
+        self.window_of(&sealed);
     }
 
     fn window_of(&mut self, sealed: &Sealed) {
