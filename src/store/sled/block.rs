@@ -63,8 +63,10 @@ impl Block {
 
     fn at(&self, index: usize) -> Option<&[u8]> {
         let end = *self.ends.get(index)?;
-        let before = index.checked_sub(1).map(|before| self.ends.get(before));
-        let start = before.map_or(Some(0), |end| end.copied())?;
+        let start = match index.checked_sub(1) {
+            Some(before) => *self.ends.get(before)?,
+            None => 0,
+        };
         self.raw.get(start.checked_add(NUMBER_BYTES)?..end)
     }
 

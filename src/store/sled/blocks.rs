@@ -69,12 +69,26 @@ impl Blocks {
         let Some(first) = last.as_deref().and_then(keys::seq) else {
             return Ok(None);
         };
-        let block = self.read(engine, conversation, first, seq)?;
-        let block = block.map(Arc::new);
+        let block = self.read(engine, conversation, first, seq)?.map(Arc::new);
         if let Some(block) = &block {
             self.kept().keep(conversation, block, rewritten);
         }
         Ok(block.filter(|block| seq < block.end()))
+    }
+
+    /// The block that begins with an entry; `None` where none does.
+    pub(super) fn beginning(
+        &self,
+        engine: &Engine,
+        conversation: ConversationId,
+        first: Seq,
+    ) -> Result<Option<Arc<Block>>, StoreError> {
+        let rewritten = self.kept().rewritten;
+        let block = self.read(engine, conversation, first, first)?.map(Arc::new);
+        if let Some(block) = &block {
+            self.kept().keep(conversation, block, rewritten);
+        }
+        Ok(block)
     }
 
     /// The block that begins at `first`, for whoever asked for the entry `seq`.

@@ -26,14 +26,22 @@ impl SledStore {
         if from < span.first || from > to {
             return Ok(());
         }
-        let mut next = from;
+        let (mut next, mut in_block) = (from, false);
         while next <= to {
+            // Most often one block follows another.
+            let following = if in_block {
+                self.following(conversation, next)?
+            } else {
+                None
+            };
+            let found = match following {
+                Some(block) => Some(Found::Packed(block)),
+                None => self.find_record(conversation, next)?,
+            };
             let missing = || place(conversation, Some(next), "the entry is missing".into());
-            let found = self.find_record(conversation, next)?.ok_or_else(missing)?;
-            loop {
-                let Some(record) = found.record(next) else {
-                    break;
-                };
+            let found = found.ok_or_else(missing)?;
+            in_block = matches!(found, Found::Packed(_));
+            while let Some(record) = found.record(next) {
                 let flawed = || place(conversation, Some(next), CONTRADICTION.into());
                 let record = Encoded::read(record).ok_or_else(flawed)?;
                 if show(next, record.entry).is_break() || next == next.next() {
@@ -46,6 +54,19 @@ impl SledStore {
             }
         }
         Ok(())
+    }
+
+    /// The block that begins with an entry.
+    fn following(
+        &self,
+        conversation: ConversationId,
+        first: Seq,
+    ) -> Result<Option<Arc<Block>>, StoreError> {
+        let blocks = &self.shared().blocks;
+        match blocks.kept_holding(conversation, first) {
+            None => blocks.beginning(self.engine(), conversation, first),
+            kept => Ok(kept),
+        }
     }
 
     pub(super) fn read_payload(

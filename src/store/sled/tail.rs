@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::block::{self, Prospect};
 use super::engine::{ContentError, Engine};
-use super::frame::{self, Span};
+use super::frame::{self, First, Span};
 use super::keys;
 use crate::log::{ConversationId, Seq};
 use crate::store::StoreError;
@@ -69,9 +69,13 @@ pub(super) fn unpacked(
     };
     let from = keys::entry(conversation, Seq(first));
     for found in engine.scan(&from, &keys::entry(conversation, end))? {
-        let (key, _) = found?;
+        let (key, value) = found?;
         if let Some((base, 0)) = keys::content(&key) {
-            match engine.content(base) {
+            let record = match frame::read_first(&key, &value) {
+                Some(First::Whole(record)) => Ok(Some(record.to_vec())),
+                _ => engine.content(base),
+            };
+            match record {
                 Ok(Some(record)) => singles.records.push(record),
                 Ok(None) | Err(ContentError::Flawed(_)) => return Ok(None),
                 Err(ContentError::Store(error)) => return Err(error),
@@ -152,7 +156,7 @@ fn block_end(
     let start = value
         .as_deref()
         .and_then(|value| match frame::read_first(&key, value)? {
-            frame::First::Whole(start) | frame::First::Chunked { start, .. } => block::count(start),
+            First::Whole(start) | First::Chunked { start, .. } => block::count(start),
         });
     let Some(count) = start else {
         let reason = "the block that the entry begins is damaged".to_owned();

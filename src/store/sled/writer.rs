@@ -196,9 +196,10 @@ impl Shared {
         drop(queue);
         let _loading = held(&self.loading);
         let known = self.queue().tails.contains_key(&claim.conversation);
-        let tail = match known {
-            true => None,
-            false => Some(tail::read(&self.engine, claim.conversation)?),
+        let tail = if known {
+            None
+        } else {
+            Some(tail::read(&self.engine, claim.conversation)?)
         };
         let named = match &claim.birth {
             Some(name) => {
