@@ -12,6 +12,8 @@ mod edit;
 mod environment;
 mod error;
 mod import;
+mod memory;
+mod past;
 mod stage;
 
 pub use adopt::Adopted;
@@ -24,3 +26,4 @@ pub use error::{Error, Refusal};
 pub use import::{Imported, Warning};
 
 pub(crate) use content::intact;
+pub(crate) use past::ItemEntries;

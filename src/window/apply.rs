@@ -28,6 +28,11 @@ impl Fold {
         self.0.step(entry);
     }
 
+    /// What the entries said so far; digests are not computed.
+    pub(crate) const fn so_far(&self) -> &Projection {
+        &self.0
+    }
+
     /// What the entries said.
     #[must_use]
     pub fn finish(mut self) -> Projection {

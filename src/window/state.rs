@@ -567,6 +567,36 @@ impl Projection {
         self.evictions
     }
 
+    /// About how many bytes of memory it takes. Counted from lengths, so that asking costs nothing.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        // What an allocation takes beside what was asked for, and what maps leave free.
+        const BESIDE: usize = 24;
+        let of = |n: usize, each: usize| n.saturating_mul(each.saturating_add(BESIDE));
+        let form = size_of::<Form>().saturating_add(size_of::<crate::log::PartSkeleton>());
+        let message = size_of::<MessageState>()
+            .saturating_add(form)
+            .saturating_add(size_of::<Life>())
+            .saturating_add(6 * BESIDE);
+        let call = size_of::<CallInfo>().saturating_add(3 * size_of::<Label>());
+        let refusals = usize::try_from(self.refusals).unwrap_or(usize::MAX);
+        [
+            of(self.messages.len(), message),
+            of(self.calls.len(), call),
+            of(
+                self.items.len(),
+                size_of::<Item>().saturating_add(size_of::<Hash>()),
+            ),
+            of(self.sent.len(), size_of::<Sent>()),
+            of(self.visits.len(), size_of::<VisitInfo>()),
+            of(refusals, size_of::<RefusalSpan>()),
+            of(self.keys.len(), 3 * BESIDE),
+            of(self.settings.len(), size_of::<(Seq, Settings)>()),
+        ]
+        .into_iter()
+        .fold(0, usize::saturating_add)
+    }
+
     /// How many message refusals were ever listed.
     #[must_use]
     pub const fn refusals(&self) -> u64 {
