@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::engine::{Content, Conversation, Error, ItemEntries};
-use crate::log::{Author, Body, Count, Entry, Hash, Role, Seq, Settings, Skeleton, StandInKind};
-use crate::window::{Item, Outline, Placed, Tokens, Window, grouped, is_message};
+use crate::log::{Author, Body, Count, Entry, Hash, Role, Seq, Skeleton, StandInKind};
+use crate::window::{Item, Placed, Tokens, Window, grouped, is_message};
 
 use super::export::neutral_json;
 use super::select::Place;
@@ -93,9 +93,9 @@ pub fn window(chat: &Conversation, place: Place) -> Result<ShownWindow, Error> {
         seen.push(Seen::read(chat, item, entries)?);
         Ok(())
     })?;
-    let (recorded, settings) = (recorded(chat, place)?, settings(chat, &outline)?);
+    let (recorded, settings) = (recorded(chat, place)?, chat.settings_of(&outline)?);
     let skeletons: Vec<&Skeleton> = seen.iter().map(|s| &s.skeleton).collect();
-    let tokens = Tokens::of(&skeletons, settings.as_ref());
+    let tokens = Tokens::of(&skeletons, settings.as_ref().map(|(_, s)| s));
     let ties: Vec<(Seq, Vec<Seq>)> = (seen.iter())
         .map(|s| (s.item.id.seq(), s.ties.clone()))
         .collect();
@@ -131,16 +131,6 @@ fn recorded(chat: &Conversation, place: Place) -> Result<Option<Hash>, Error> {
     }
     Ok(match chat.entry(place.seq)?.body {
         Body::Called(called) => Some(called.window),
-        _ => None,
-    })
-}
-
-fn settings(chat: &Conversation, outline: &Outline) -> Result<Option<Settings>, Error> {
-    let Some(seq) = outline.settings else {
-        return Ok(None);
-    };
-    Ok(match chat.entry(seq)?.body {
-        Body::Configured(configured) => configured.settings,
         _ => None,
     })
 }

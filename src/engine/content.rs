@@ -1,13 +1,13 @@
 //! Reading words back: messages, settings, notes.
 
-use crate::formats::{Item, Profile, Rendered, render};
+use crate::formats::{self, Profile, Rendered, render};
 use crate::log::{
     Author, Body, Commitment, ConversationId, Fields, Json, Message, MessageId, Part, Role, Seq,
     Settings, payload,
     payload::{PayloadError, Secret},
 };
 use crate::store::{Backend, Payload};
-use crate::window::{Outline, Placed, Projection, Window};
+use crate::window::{Item, Outline, Placed, Projection, Window};
 
 use super::conversation::Conversation;
 use super::error::Error;
@@ -81,10 +81,10 @@ impl LoadedWindow {
 
     /// The items as rendering takes them.
     #[must_use]
-    pub fn rendered_items(&self) -> Vec<Item<'_>> {
+    pub fn rendered_items(&self) -> Vec<formats::Item<'_>> {
         self.items
             .iter()
-            .map(|i| Item {
+            .map(|i| formats::Item {
                 seq: i.id.seq(),
                 message: &i.message,
                 continues: i.continues,
@@ -190,10 +190,7 @@ impl Conversation {
             .map(|state| LoadPlan::of(&state.projection, window.clone()));
         let plan = match held {
             Some(plan) => plan,
-            None => match self.plan_for(&window)? {
-                Some(plan) => plan,
-                None => LoadPlan::of(&self.lock()?.projection, window),
-            },
+            None => self.plan_for(window)?,
         };
         plan.read(&self.words(&self.secret()?, &|_, _| None))
     }
@@ -203,37 +200,60 @@ impl Conversation {
     /// # Errors
     /// As [`Conversation::window_after`]; when words are damaged or lost.
     pub fn load_after(&self, n: Seq) -> Result<LoadedWindow, Error> {
-        self.load(self.window_after(n)?)
+        if self.held().is_some() {
+            return self.load(self.window_after(n)?);
+        }
+        let outline = self.outline_after(n)?;
+        let placed = outline.items();
+        let plans = self.plans(&placed)?;
+        let items = placed.iter().zip(&plans);
+        let items = items.map(|(i, plan)| Item::new(i.place, i.id, i.form, plan.committed));
+        let window = Window::new(outline.at, items.collect());
+        let settings = self.settings_of(&outline)?;
+        let plan = LoadPlan {
+            window,
+            items: plans,
+            settings,
+        };
+        plan.read(&self.words(&self.secret()?, &|_, _| None))
     }
 
-    /// What has to be read for a window, by its entries alone. `None` where it holds what the
-    /// window at its moment did not.
-    fn plan_for(&self, window: &Window) -> Result<Option<LoadPlan>, Error> {
+    /// What has to be read for a window: by its entries alone, unless it holds what the window at
+    /// its moment did not.
+    fn plan_for(&self, window: Window) -> Result<LoadPlan, Error> {
         let outline = match window.at {
             Some(n) => self.outline_after(n)?,
             None => Outline::default(),
         };
         let placed = window.items.iter().map(|i| outline.get(i.id).copied());
         let Some(placed) = placed.collect::<Option<Vec<_>>>() else {
-            return Ok(None);
+            return Ok(LoadPlan::of(&self.lock()?.projection, window));
         };
-        let mut items = Vec::with_capacity(placed.len());
-        self.each_item(&placed, &mut |item, entries| {
-            items.push(Plan::read(item, entries)?);
+        Ok(LoadPlan {
+            items: self.plans(&placed)?,
+            settings: self.settings_of(&outline)?,
+            window,
+        })
+    }
+
+    fn plans(&self, placed: &[Placed]) -> Result<Vec<Plan>, Error> {
+        let mut plans = Vec::with_capacity(placed.len());
+        self.each_item(placed, &mut |item, entries| {
+            plans.push(Plan::read(item, entries)?);
             Ok(())
         })?;
-        let settings = match outline.settings {
-            None => None,
-            Some(seq) => match self.entry(seq)?.body {
-                Body::Configured(c) => c.settings.map(|s| (seq, s)),
-                _ => None,
-            },
+        Ok(plans)
+    }
+
+    /// The request settings in force at an outline, and the entry that filed them.
+    pub(crate) fn settings_of(&self, outline: &Outline) -> Result<Option<(Seq, Settings)>, Error> {
+        let Some(seq) = outline.settings else {
+            return Ok(None);
         };
-        Ok(Some(LoadPlan {
-            window: window.clone(),
-            items,
-            settings,
-        }))
+        Ok(match self.entry(seq)?.body {
+            Body::Configured(c) => c.settings.map(|s| (seq, s)),
+            _ => None,
+        })
     }
 
     /// The request body for a window, with the provider's rules made to hold.
@@ -295,7 +315,7 @@ impl Words<'_> {
         };
         intact(given, &found, to)?;
         let text = Json(payload::decode_text(&found.bytes)?);
-        Ok(crate::formats::json::object(&text).unwrap_or_default())
+        Ok(formats::json::object(&text).unwrap_or_default())
     }
 }
 

@@ -568,6 +568,9 @@ impl Conversation {
         if let Some(known) = self.inner.secret.get() {
             return Ok(*known);
         }
+        if let Some(state) = self.held() {
+            return Ok(state.secret);
+        }
         let Body::Opened(opened) = self.entry(Seq(0))?.body else {
             return Err(Error::DamagedEntry {
                 conversation: self.id(),
