@@ -543,6 +543,11 @@ impl Conversation {
         Some(self.guard()).filter(|state| state.is_held())
     }
 
+    /// Whether the fold is held, so that asking it costs nothing.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held().is_some()
+    }
+
     /// The fold, read from the store where it is not held.
     pub(super) fn lock(&self) -> Result<MutexGuard<'_, State>, Error> {
         let mut state = self.guard();

@@ -62,6 +62,12 @@ impl Projection {
             at: entry.at,
         };
         self.head = Some(fact);
+        let mut touched = std::mem::take(&mut self.touched);
+        touched.note(entry, |seq| {
+            let message = self.message(MessageId(seq));
+            message.is_some_and(MessageState::visible)
+        });
+        self.touched = touched;
         if let Some(key) = &entry.key {
             self.keys
                 .entry(key.text.clone())

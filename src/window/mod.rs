@@ -17,7 +17,7 @@ pub use bind::{BindError, Binding};
 pub use group::{Groups, grouped};
 pub use guard::{Cut, Decision, Fate, GroupView, decide};
 pub use measure::{COUNT, ESTIMATE, Measure, NoReading, TIKTOKEN, Tokens, count, estimate};
-pub use outline::{Asked, Look, Outline, Placed, Step, is_message};
+pub use outline::{Asked, Look, Outline, Placed, Step, Touched, answered, is_message};
 pub use snapshot::{Pace, Snapshot, Taken};
 pub use state::{
     CallInfo, Conservation, Fact, Form, Life, LifeEnd, MessageState, Projection, RefusalSpan,

@@ -40,6 +40,62 @@ pub struct Asked {
     pub newest: Seq,
 }
 
+/// Entries by which a message that was not in the window may have become another: it came back, got
+/// another content, or lost its place to a real result. Few logs have many.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Touched {
+    /// The newest of them, ascending.
+    pub(super) newest: Vec<Seq>,
+    /// The newest that is not listed any more.
+    pub(super) forgotten: Option<Seq>,
+}
+
+impl Touched {
+    /// As many are listed.
+    const LISTED: usize = 32;
+
+    /// Those after an entry; `None` where not all of them are known.
+    #[must_use]
+    pub fn since(&self, seq: Seq) -> Option<&[Seq]> {
+        if self.forgotten.is_some_and(|forgotten| forgotten > seq) {
+            return None;
+        }
+        let from = self.newest.partition_point(|touched| *touched <= seq);
+        self.newest.get(from..)
+    }
+
+    /// Looks at an entry before it is applied; `visible` says which messages the window holds.
+    pub(super) fn note(&mut self, entry: &Entry, visible: impl Fn(Seq) -> bool) {
+        let seq = entry.seq;
+        let touches = match &entry.body {
+            Body::Appended(a) => {
+                let answered = a.skeleton.parts.iter().filter_map(answered);
+                let mut calls = answered.map(|(call, _)| call);
+                calls.any(|call| call < seq && !visible(call))
+            }
+            body => body.change().is_some_and(|c| {
+                let form = |s: &StandIn| {
+                    let single = match s.sources.0.as_slice() {
+                        [(first, last)] if first == last => visible(*first),
+                        _ => false,
+                    };
+                    s.kind == StandInKind::Form && !single
+                };
+                !c.entered.is_empty()
+                    || c.reverted.iter().any(|(message, _)| !visible(*message))
+                    || c.stand_ins.iter().any(form)
+            }),
+        };
+        if !touches {
+            return;
+        }
+        if self.newest.len() >= Self::LISTED {
+            self.forgotten = Some(self.newest.remove(0));
+        }
+        self.newest.push(seq);
+    }
+}
+
 /// Whether an outline could follow an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
@@ -65,6 +121,8 @@ pub struct Outline {
     pub unsupported: Option<Seq>,
     /// The strategies that asked the groups, in the order of their first such visit.
     pub asked: Vec<Asked>,
+    /// The entries by which messages outside the window may have changed.
+    pub touched: Touched,
     pub(super) items: BTreeMap<MessageId, Placed>,
     /// Calls whose final result is one that the engine made and the window holds, with the message.
     pub(super) synthetic: BTreeMap<(Seq, u32), Seq>,
@@ -85,6 +143,7 @@ impl Outline {
             settings: p.settings().map(|(seq, _)| *seq),
             unsupported: p.unsupported(),
             asked: asked(p),
+            touched: p.touched.clone(),
             ..Self::default()
         };
         for item in &p.items {
@@ -135,6 +194,12 @@ impl Outline {
         self.items.get(&id)
     }
 
+    /// The calls that only this message by the engine answers, where it is one.
+    pub fn stands_in_for(&self, id: MessageId) -> impl Iterator<Item = (Seq, u32)> {
+        let calls = self.synthetic.iter();
+        calls.filter_map(move |(call, result)| (*result == id.seq()).then_some(*call))
+    }
+
     /// The messages, in window order.
     #[must_use]
     pub fn items(&self) -> Vec<Placed> {
@@ -150,6 +215,9 @@ impl Outline {
     pub fn apply<E>(&mut self, entry: &Entry, look: Look<'_, E>) -> Result<Step, E> {
         self.at = Some(entry.seq);
         self.iteration = Iteration(self.calls.saturating_add(1));
+        let items = &self.items;
+        let visible = |seq| items.contains_key(&MessageId(seq));
+        self.touched.note(entry, visible);
         match &entry.body {
             Body::Opened(_) | Body::Noted(_) | Body::Returned(_) => {}
             Body::Called(_) => self.calls = self.calls.saturating_add(1),
@@ -369,7 +437,8 @@ fn asked(p: &Projection) -> Vec<Asked> {
 }
 
 /// The call that a part is a final result of.
-fn answered(part: &PartSkeleton) -> Option<(Seq, u32)> {
+#[must_use]
+pub fn answered(part: &PartSkeleton) -> Option<(Seq, u32)> {
     let last = part.kind == PartKind::Result && !part.is(PartSkeleton::INTERIM);
     part.answers.filter(|_| last)
 }

@@ -108,6 +108,13 @@ impl Snapshot {
             put(&mut out, asked.visits);
             put(&mut out, asked.newest.0);
         }
+        put_seq(&mut out, outline.touched.forgotten);
+        put(&mut out, count(outline.touched.newest.len()));
+        outline
+            .touched
+            .newest
+            .iter()
+            .for_each(|seq| put(&mut out, seq.0));
         let mut synthetic: BTreeMap<Seq, Vec<(Seq, u32)>> = BTreeMap::new();
         for (call, result) in &outline.synthetic {
             synthetic.entry(*result).or_default().push(*call);
@@ -145,6 +152,10 @@ impl Snapshot {
                 visits: bytes.number()?,
                 newest: Seq(bytes.number()?),
             });
+        }
+        outline.touched.forgotten = bytes.seq()?;
+        for _ in 0..bytes.count()? {
+            outline.touched.newest.push(Seq(bytes.number()?));
         }
         let mut items = Vec::new();
         let mut before = 0;

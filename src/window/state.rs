@@ -10,6 +10,7 @@ use crate::log::{
 use crate::planted::{Bug, planted};
 
 use super::group::Groups;
+use super::outline::Touched;
 use super::stretch::Stretches;
 use super::view::Item;
 
@@ -330,6 +331,7 @@ pub struct Projection {
     pub(super) unsupported: Option<Seq>,
     /// Idempotency keys: the first entry and how many entries the request wrote.
     pub(super) keys: BTreeMap<String, (Seq, u32)>,
+    pub(super) touched: Touched,
     /// Stays that ended without a stand-in, for totals.
     pub(super) evictions: u64,
     /// Refusals ever listed.

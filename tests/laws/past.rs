@@ -159,13 +159,40 @@ fn a_past_window_costs_the_window_and_not_the_log() {
         assert_eq!(shown, 0, "naming a conversation folds nothing");
         for iteration in (1..=turns as u64).step_by(61).map(Iteration) {
             let (outline, shown) = counting.shown_by(|| chat.outline_at(iteration).unwrap());
-            assert!(shown <= AT_MOST, "{shown} entries for {iteration} of {turns}");
+            assert!(
+                shown <= AT_MOST,
+                "{shown} entries for {iteration} of {turns}"
+            );
             let (window, shown) = counting.shown_by(|| chat.window_at(iteration).unwrap());
-            assert!(shown <= AT_MOST, "{shown} entries for {iteration} of {turns}");
+            assert!(
+                shown <= AT_MOST,
+                "{shown} entries for {iteration} of {turns}"
+            );
             let ids: Vec<_> = window.items.iter().map(|i| i.id).collect();
             let placed: Vec<_> = outline.items().iter().map(|i| i.id).collect();
             assert_eq!(ids, placed);
             assert_eq!(window, written.window_at(iteration).unwrap());
+        }
+    }
+}
+
+#[test]
+fn why_costs_the_stay_and_not_the_log() {
+    for turns in [600, 2_400] {
+        let counting = Arc::new(Counting::default());
+        let written = long(&counting, "a", turns);
+        let ids =
+            written.with_projection(|p| p.messages().iter().map(|m| m.id).collect::<Vec<_>>());
+        for id in ids.unwrap().into_iter().step_by(37) {
+            let backend: Arc<dyn Backend> = Arc::clone(&counting) as _;
+            let chat = Store::on(backend).existing("a").unwrap();
+            let (told, shown) = counting.shown_by(|| chat.why(id).unwrap());
+            assert!(
+                shown <= 3 * AT_MOST,
+                "{shown} entries for {id} of {turns} turns"
+            );
+            assert_eq!(told, written.why(id).unwrap());
+            assert!(!told.lives.is_empty());
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Found, demand};
+use crate::audit::why;
 use crate::engine::Store;
 use crate::log::Seq;
 use crate::testkit::world::{Failure, World};
@@ -30,6 +31,7 @@ pub(super) fn with_and_without_snapshots(world: &World, name: &str) -> Found {
         take(world, name, every)?;
         look(&format!("with a snapshot every {every} entries"))?;
     }
+    same_reasons(world, name, all.len())?;
     let id = world.chat.id();
     let last = u64::try_from(all.len()).unwrap_or(0);
     let newest = format!("window/{last:016x}");
@@ -45,6 +47,24 @@ pub(super) fn with_and_without_snapshots(world: &World, name: &str) -> Found {
     }
     take(world, name, 1)?;
     look("with a snapshot after every entry")
+}
+
+/// Why each message is in the window or not, now and at a few moments, each asked of a log of which
+/// nothing is held.
+fn same_reasons(world: &World, name: &str, entries: usize) -> Found {
+    let ids: Vec<_> = world
+        .chat
+        .with_projection(|p| p.messages().iter().map(|m| m.id).collect())?;
+    let last = u64::try_from(entries).unwrap_or(0).saturating_sub(1);
+    for id in ids {
+        let born = id.seq().0;
+        for n in [last, born.saturating_add(last) / 2, born / 2] {
+            let chat = anew(world).existing(name)?;
+            let (told, known) = (why(&chat, id, Seq(n))?, why(&world.chat, id, Seq(n))?);
+            demand!(told == known, "{id} at s:{n}: {told:?}, not {known:?}");
+        }
+    }
+    Ok(())
 }
 
 fn anew(world: &World) -> Store {
