@@ -5,17 +5,18 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::log::{
-    Body, By, Commitment, ConversationId, Door, Entry, Hash, Head, Identity, MessageId, Opened,
-    Provenance, RequestReason, Seq, entry, entry::Sealed, payload, payload::Secret,
+    Body, By, Commitment, ConversationId, Door, Entry, Head, Identity, MessageId, Opened,
+    Provenance, RequestReason, Seq, entry, payload, payload::Secret,
 };
 use crate::planted::{Bug, planted};
 use crate::store::{Backend, Level, Listed, Name, StoreError};
 use crate::strategy::{self, Strategy};
-use crate::window::{Fold, Pace, Projection, Taken};
+use crate::window::{Pace, Projection};
 
 use super::content::intact;
 use super::environment::{Environment, System};
 use super::error::{Error, Refusal};
+use super::known::{Known, State};
 use super::memory::{Held, Memory};
 use super::stage::{Meta, Stage};
 
@@ -62,20 +63,6 @@ pub(super) struct Inner {
     state: Mutex<State>,
     /// The lineage's secret, once it was read.
     secret: OnceLock<Secret>,
-}
-
-/// What a conversation knows of its log.
-#[derive(Debug)]
-pub(super) struct State {
-    pub projection: Projection,
-    pub head: Option<Head>,
-    pub secret: Secret,
-    pub chain: Vec<Arc<dyn Strategy>>,
-    /// When the next snapshot is due.
-    pub pace: Pace,
-    /// The log was not read yet, its fold was given up or may be ahead of the store: read the log
-    /// before using it.
-    stale: bool,
 }
 
 /// One log: append to it, call with its window, ask about it. Clones are the same conversation.
@@ -173,6 +160,10 @@ impl Store {
 
     pub(super) const fn by(&self) -> &By {
         &self.by
+    }
+
+    pub(super) const fn pace(&self) -> &Pace {
+        &self.pace
     }
 
     pub(super) const fn level(&self) -> Level {
@@ -289,11 +280,10 @@ impl Store {
             let store = self.clone();
             return Ok(Conversation { store, inner });
         }
-        if self.backend.head(id)?.is_none() {
-            return Err(absent(id));
-        }
+        let head = self.backend.head(id)?.ok_or_else(|| absent(id))?;
         let mut state = State::empty(Secret([0; 32]), self.pace.clone());
-        state.stale = true; // read when something needs it
+        state.fold = Known::Unread; // until something needs it
+        state.head = Some(head);
         Ok(self.share(id, name, state))
     }
 
@@ -303,7 +293,11 @@ impl Store {
     }
 
     /// The secret of a log's lineage, which its first entry commits to.
-    fn secret(&self, id: ConversationId, to: Option<Commitment>) -> Result<Secret, Error> {
+    pub(super) fn secret(
+        &self,
+        id: ConversationId,
+        to: Option<Commitment>,
+    ) -> Result<Secret, Error> {
         let held = self.backend.payload(id, Seq(0), 0)?;
         if let (Some(held), Some(to)) = (&held, &to) {
             intact(Seq(0), held, to)?;
@@ -343,7 +337,7 @@ impl Store {
     }
 }
 
-fn absent(id: ConversationId) -> Error {
+pub(super) fn absent(id: ConversationId) -> Error {
     let detail = format!("there is no conversation with the id {id}");
     Error::refused(RequestReason::NothingMatches, detail)
 }
@@ -363,78 +357,12 @@ fn first_half(bytes: [u8; 32]) -> [u8; 16] {
     half
 }
 
-/// Whether an entry stands where it was found, behind the newest before it.
-fn follows(id: ConversationId, newest: Option<Head>, sealed: &Sealed) -> bool {
-    let (seq, prev) = newest.map_or((Seq(0), Hash::ZERO), |h| (h.seq.next(), h.hash));
-    let entry = &sealed.entry;
-    entry.conversation == id && entry.seq == seq && entry.prev == prev
-}
-
-impl State {
-    /// Whether the fold may be used as it is.
-    pub(super) const fn is_held(&self) -> bool {
-        !self.stale
-    }
-
-    fn empty(secret: Secret, pace: Pace) -> Self {
-        Self {
-            projection: Projection::default(),
-            head: None,
-            secret,
-            chain: Vec::new(),
-            pace,
-            stale: false,
-        }
-    }
-
-    /// Folds a whole log from the store, and keeps the snapshots that are due behind the newest.
-    fn read(store: &Store, id: ConversationId) -> Result<Self, Error> {
-        let head = store.backend.head(id)?.ok_or_else(|| absent(id))?;
-        let newest = store
-            .snapshot_before(id, head.seq)
-            .and_then(|s| s.outline.at);
-        let mut taken = Vec::new();
-        let folded = Folded::read(store, id, head.seq, &mut |snapshot| {
-            if Some(snapshot.at) > newest {
-                taken.push(snapshot);
-            }
-        })?;
-        if folded.newest != Some(head) {
-            return Err(Error::DamagedEntry {
-                conversation: id,
-                seq: folded.newest.map_or(Seq(0), |h| h.seq.next()),
-                reason: format!("the chain ends before its head record, {}", head.seq),
-            });
-        }
-        store.keep(id, &taken);
-        let mut state = Self::empty(store.secret(id, folded.secret)?, folded.pace);
-        state.projection = folded.projection;
-        state.head = Some(head);
-        state.resolve_chain();
-        Ok(state)
-    }
-
-    /// About how many bytes of memory it takes.
-    fn bytes(&self) -> usize {
-        self.projection.bytes().saturating_add(size_of::<Self>())
-    }
-
-    /// Strategies named by the log itself. One that this build does not know stays away: replay
-    /// needs none, and a call says that it is missing.
-    fn resolve_chain(&mut self) {
-        let specs = self.projection.chain().to_vec();
-        self.chain = specs
-            .iter()
-            .filter_map(|spec| strategy::parse(spec).ok())
-            .collect();
-    }
-}
-
 impl Held for Inner {
     fn give_up(&self) -> Option<Box<dyn Send>> {
         let mut state = self.state.try_lock().ok()?;
-        state.stale = true;
-        state.head = None;
+        if state.is_held() {
+            state.fold = Known::Unread;
+        }
         Some(Box::new(std::mem::take(&mut state.projection)))
     }
 
@@ -450,55 +378,6 @@ impl Held for Inner {
         self.state
             .try_lock()
             .is_ok_and(|state| !state.chain.iter().any(own))
-    }
-}
-
-/// What the entries up to one said.
-pub(super) struct Folded {
-    pub projection: Projection,
-    pub pace: Pace,
-    /// The last entry that stands where it was found, behind the one before.
-    pub newest: Option<Head>,
-    /// What the first entry says of the lineage's secret.
-    pub secret: Option<Commitment>,
-}
-
-impl Folded {
-    /// Folds the entries up to `to`, as far as they are a chain; shows every snapshot that is due.
-    pub(super) fn read(
-        store: &Store,
-        id: ConversationId,
-        to: Seq,
-        take: &mut dyn FnMut(Taken),
-    ) -> Result<Self, Error> {
-        let head = store.backend.head(id)?;
-        let (mut fold, mut pace) = (Fold::default(), store.pace.clone());
-        let (mut newest, mut secret) = (None, None);
-        store.entries(id, Seq(0), to, &mut |sealed| {
-            if !follows(id, newest, &sealed) {
-                return ControlFlow::Break(());
-            }
-            if let Body::Opened(opened) = &sealed.entry.body {
-                secret = Some(opened.secret);
-            }
-            let cut_off =
-                Some(sealed.head()) == head && matches!(sealed.entry.body, Body::Visited(_));
-            if !(planted(Bug::LastVisitIsNotRead) && cut_off) {
-                fold.apply(&sealed.entry);
-            }
-            let (bytes, p) = (sealed.bytes.len(), fold.so_far());
-            if let Some(due) = pace.pass(&sealed.entry, sealed.hash, bytes, p) {
-                take(due);
-            }
-            newest = Some(sealed.head());
-            ControlFlow::Continue(())
-        })?;
-        Ok(Self {
-            projection: fold.finish(),
-            pace,
-            newest,
-            secret,
-        })
     }
 }
 
@@ -527,10 +406,12 @@ impl Conversation {
     /// # Errors
     /// When the log has to be read again and cannot.
     pub fn head(&self) -> Result<Option<Head>, Error> {
-        match self.held() {
-            Some(state) => Ok(state.head),
-            None => Ok(self.store.backend.head(self.inner.id)?),
+        let mut state = self.guard();
+        if !state.is_held() {
+            state.head = self.store.backend.head(self.inner.id)?;
+            state.fold = Known::Unread;
         }
+        Ok(state.head)
     }
 
     fn guard(&self) -> MutexGuard<'_, State> {
@@ -554,7 +435,10 @@ impl Conversation {
         if !state.is_held() {
             // Read before anything is given up: where that fails, the strategies are still known.
             let read = State::read(&self.store, self.inner.id)?;
-            let chain = std::mem::replace(&mut *state, read).chain;
+            let before = std::mem::replace(&mut *state, read);
+            let went_on = before.head.is_some() && before.head != state.head;
+            state.behind = before.fold == Known::Unread && went_on;
+            let chain = before.chain;
             // Strategies of one's own cannot be made from their spec.
             if chain
                 .iter()
@@ -592,10 +476,12 @@ impl Conversation {
     pub(super) fn lock_at(&self, expected: Option<Seq>) -> Result<MutexGuard<'_, State>, Error> {
         let mut state = self.lock()?;
         if expected > state.head.map(|head| head.seq) {
-            state.stale = true;
+            state.fold = Known::Doubtful;
             drop(state);
             return self.lock();
         }
+        // The caller says what it decided on; that is looked at instead.
+        state.behind &= expected.is_none();
         Ok(state)
     }
 
@@ -606,6 +492,9 @@ impl Conversation {
         state: &mut State,
         work: impl FnOnce(&mut Stage<'_>, &Work<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
+        if std::mem::take(&mut state.behind) {
+            return Err(stale(state.head));
+        }
         let environment = self.store.environment();
         let work_on = Work {
             store: &self.store,
@@ -644,18 +533,18 @@ impl Conversation {
                 Ok(value)
             }
             (Err(error), _) => {
-                state.stale = staged;
+                if staged {
+                    state.fold = Known::Doubtful;
+                }
                 Err(error)
             }
             // Someone else filed first, through another handle.
             (Ok(_), Err(StoreError::Stale { head })) => {
-                state.stale = true;
-                let now = head.map_or_else(|| "absent".to_owned(), |h| h.seq.to_string());
-                let detail = format!("another writer was faster; the head is {now}");
-                Err(Error::refused(RequestReason::StaleHead, detail))
+                state.fold = Known::Doubtful;
+                Err(stale(head))
             }
             (Ok(_), Err(error)) => {
-                state.stale = true;
+                state.fold = Known::Doubtful;
                 Err(error.into())
             }
         }
@@ -676,7 +565,9 @@ impl Conversation {
     /// # Errors
     /// When the log has to be read again and cannot.
     pub fn with_projection<T>(&self, read: impl FnOnce(&Projection) -> T) -> Result<T, Error> {
-        Ok(read(&self.lock()?.projection))
+        let mut state = self.lock()?;
+        state.behind = false; // it is shown now
+        Ok(read(&state.projection))
     }
 
     /// One entry.
@@ -694,6 +585,12 @@ impl Conversation {
             Error::refused(RequestReason::RangeOutOfBounds, detail)
         })
     }
+}
+
+fn stale(head: Option<Head>) -> Error {
+    let now = head.map_or_else(|| "absent".to_owned(), |h| h.seq.to_string());
+    let detail = format!("another writer was faster; the head is {now}");
+    Error::refused(RequestReason::StaleHead, detail)
 }
 
 /// What work on a stage may use beside it.

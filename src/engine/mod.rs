@@ -12,6 +12,7 @@ mod edit;
 mod environment;
 mod error;
 mod import;
+mod known;
 mod memory;
 mod past;
 mod stage;

@@ -11,8 +11,9 @@ use crate::log::{
 };
 use crate::window::{Item, Outline, Placed, Snapshot, Step, Taken, Window};
 
-use super::conversation::{Conversation, Folded, Store};
+use super::conversation::{Conversation, Store};
 use super::error::Error;
+use super::known::Folded;
 
 /// What the names of snapshots begin with; the entry's number follows, in 16 hexadecimal digits.
 const SNAPSHOT: &str = "window/";

@@ -576,10 +576,12 @@ impl Projection {
         const BESIDE: usize = 24;
         let of = |n: usize, each: usize| n.saturating_mul(each.saturating_add(BESIDE));
         let form = size_of::<Form>().saturating_add(size_of::<crate::log::PartSkeleton>());
+        // A list that grew one by one has room for four; a group is a list and a place in another.
         let message = size_of::<MessageState>()
             .saturating_add(form)
-            .saturating_add(size_of::<Life>())
-            .saturating_add(6 * BESIDE);
+            .saturating_add(4 * size_of::<Life>())
+            .saturating_add(6 * BESIDE)
+            .saturating_add(64);
         let call = size_of::<CallInfo>().saturating_add(3 * size_of::<Label>());
         let refusals = usize::try_from(self.refusals).unwrap_or(usize::MAX);
         [
