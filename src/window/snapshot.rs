@@ -81,8 +81,10 @@ impl Bytes<'_> {
         Some(taken)
     }
 
-    fn seq(&mut self) -> Option<Option<Seq>> {
-        Some(self.number()?.checked_sub(1).map(Seq))
+    /// What [`put_seq`] wrote.
+    fn seq(&mut self, to: &mut Option<Seq>) -> Option<()> {
+        *to = self.number()?.checked_sub(1).map(Seq);
+        Some(())
     }
 }
 
@@ -138,13 +140,11 @@ impl Snapshot {
             return None;
         }
         let hash = Hash(bytes.take(32)?.try_into().ok()?);
-        let mut outline = Outline {
-            at: bytes.seq()?,
-            iteration: Iteration(bytes.number()?),
-            calls: bytes.number()?,
-            settings: bytes.seq()?,
-            ..Outline::default()
-        };
+        let mut outline = Outline::default();
+        bytes.seq(&mut outline.at)?;
+        outline.iteration = Iteration(bytes.number()?);
+        outline.calls = bytes.number()?;
+        bytes.seq(&mut outline.settings)?;
         for _ in 0..bytes.count()? {
             let length = bytes.number()?;
             outline.asked.push(Asked {
@@ -153,7 +153,7 @@ impl Snapshot {
                 newest: Seq(bytes.number()?),
             });
         }
-        outline.touched.forgotten = bytes.seq()?;
+        bytes.seq(&mut outline.touched.forgotten)?;
         for _ in 0..bytes.count()? {
             outline.touched.newest.push(Seq(bytes.number()?));
         }
@@ -349,5 +349,88 @@ impl Pace {
         self.bytes = 0;
         self.owed = false;
         Some(Taken { at, bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn placed() -> impl Strategy<Value = Placed> {
+        let near = prop_oneof![3 => Just(0_u64), 1 => 0..u64::from(u32::MAX)];
+        (
+            1_u64..1 << 40,
+            near.clone(),
+            near.clone(),
+            0_u32..3,
+            near,
+            any::<bool>(),
+        )
+            .prop_map(|(id, place, form, payload, entered, pinned)| Placed {
+                place: Seq(id.wrapping_sub(place)),
+                id: MessageId(Seq(id)),
+                form: Seq(id.wrapping_add(form)),
+                payload,
+                entered: Seq(id.wrapping_add(entered)),
+                pinned,
+            })
+    }
+
+    fn outlines() -> impl Strategy<Value = Outline> {
+        let seq = || prop::option::of((0_u64..1 << 50).prop_map(Seq));
+        let touched = prop::collection::vec(any::<u32>(), 0..5);
+        let asked = prop::collection::vec((".{0,9}", any::<u32>()), 0..3);
+        let items = prop::collection::vec(placed(), 0..20);
+        (seq(), seq(), any::<u32>(), asked, touched, items).prop_map(
+            |(at, settings, calls, asked, touched, items)| {
+                let mut outline = Outline {
+                    at,
+                    settings,
+                    calls: calls.into(),
+                    iteration: Iteration(u64::from(calls) + 1),
+                    ..Outline::default()
+                };
+                outline.touched.forgotten = settings;
+                outline.touched.newest = touched.into_iter().map(|n| Seq(n.into())).collect();
+                outline.asked = (asked.into_iter())
+                    .map(|(strategy, n)| Asked {
+                        strategy,
+                        visits: n.into(),
+                        newest: Seq(n.into()),
+                    })
+                    .collect();
+                for (part, item) in (0_u32..).zip(items) {
+                    outline.items.insert(item.id, item);
+                    if item.pinned {
+                        let call = (Seq(item.id.seq().0 / 2), part);
+                        outline.synthetic.insert(call, item.id.seq());
+                    }
+                }
+                outline
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn a_snapshot_reads_back_as_it_was_and_cut_short_as_nothing(
+            outline in outlines(), hash in any::<[u8; 32]>(), cut in any::<prop::sample::Index>()
+        ) {
+            let snapshot = Snapshot { hash: Hash(hash), outline };
+            let bytes = snapshot.encode();
+            prop_assert_eq!(Snapshot::decode(&bytes[..cut.index(bytes.len())]), None);
+            prop_assert_eq!(Snapshot::decode(&bytes), Some(snapshot));
+        }
+
+        #[test]
+        fn no_bytes_stop_the_reader(mut bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Snapshot::decode(&bytes);
+            bytes.insert(0, VERSION);
+            if let Some(read) = Snapshot::decode(&bytes) {
+                prop_assert!(read.outline.len() <= bytes.len());
+            }
+        }
     }
 }

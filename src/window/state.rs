@@ -579,10 +579,10 @@ impl Projection {
         // A list that grew one by one has room for four; a group is a list and a place in another.
         let message = size_of::<MessageState>()
             .saturating_add(form)
-            .saturating_add(4 * size_of::<Life>())
+            .saturating_add(size_of::<[Life; 4]>())
             .saturating_add(6 * BESIDE)
             .saturating_add(64);
-        let call = size_of::<CallInfo>().saturating_add(3 * size_of::<Label>());
+        let call = size_of::<CallInfo>().saturating_add(size_of::<[Label; 3]>());
         let refusals = usize::try_from(self.refusals).unwrap_or(usize::MAX);
         [
             of(self.messages.len(), message),
