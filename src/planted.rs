@@ -53,6 +53,8 @@ bugs! {
     DigestOmitsForm = "digest-omits-form", "replay", "A window's digest does not say which content a message has.";
     LivesHoldTheirEnd = "lives-hold-their-end", "replay", "In the table of lives a message is there still after the entry by which it left.";
     CallIsSentTheWindowBefore = "call-is-sent-the-window-before", "replay", "A call hands out the window from before its visits.";
+    OutlineForgetsSupersession = "outline-forgets-supersession", "replay", "From a snapshot on, what a real result stands for stays in the window.";
+    SnapshotIsOneEntryLate = "snapshot-is-one-entry-late", "replay", "A snapshot is kept as that of the entry before the one after which it was taken.";
     LogsShareTheirPayloads = "logs-share-their-payloads", "isolation", "Payloads are found by their entry's number alone.";
     UndoForgetsWhatEntered = "undo-forgets-what-entered", "undo", "Undoing leaves in the window what the entry had brought in.";
     LastVisitIsNotRead = "last-visit-is-not-read", "crash", "Opening a log that ends with a visit passes it over.";

@@ -94,7 +94,10 @@ fn words_with_a_flipped_bit_are_an_error_wherever_they_are_read() {
         on(&medium).list().unwrap();
         let rotten = medium.deliveries()[0].seq.unwrap();
         let reads: Vec<bool> = vec![
-            on(&medium).existing("a").is_err(),
+            on(&medium)
+                .existing("a")
+                .and_then(|c| c.with_projection(|_| ()))
+                .is_err(),
             chat.content(Seq(1), 0).is_err(),
             chat.load(whole.window.clone()).is_err(),
             chat.text(Seq(3), 0).is_err(),

@@ -8,8 +8,9 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
+use ctxlog::audit;
 use ctxlog::engine::{Error, Store};
-use ctxlog::log::{Message, Part};
+use ctxlog::log::{Iteration, Message, MessageId, Part, Seq};
 use ctxlog::strategy::SlidingWindow;
 use ctxlog::testkit::World;
 use ctxlog::testkit::tamper::{Alteration, Altered};
@@ -141,20 +142,30 @@ fn a_store_that_another_sled_program_opened_and_left_alone_still_verifies() {
     assert_eq!(code, Some(0), "{lines:?} {stderr}");
 }
 
-/// Opening reads every entry, and an entry that does not hang on the one before is no log to build on.
+/// Whoever writes has read every entry, and an entry that does not hang on the one before is no log to
+/// build on. Nor is a window shown that would need it.
 #[test]
-fn a_log_whose_chain_is_broken_is_not_opened() {
+fn a_log_whose_chain_is_broken_is_not_built_on() {
     let script = "say person \"one\"\nsay model \"two\"\nsay person \"three\"\ncall";
     let world = World::run(&script.parse().unwrap(), &[]).unwrap();
     for at in 1..=3 {
         for alteration in [Alteration::Splice(at), Alteration::Swap(at, at + 1)] {
             let altered = Altered::new(world.backend.clone(), world.chat.id(), alteration).unwrap();
-            let opened = Store::on(Arc::new(altered)).existing("a");
-            let error = opened.expect_err("a broken chain");
-            assert!(
-                matches!(error, Error::DamagedEntry { seq, .. } if seq.0 >= at),
-                "{error}"
-            );
+            let store = Store::on(Arc::new(altered));
+            let chat = || store.existing("a").unwrap();
+            for used in [
+                chat().window().map(drop),
+                chat().outline_at(Iteration(1)).map(drop),
+                chat().append(Message::model("next")).map(drop),
+                chat().with_projection(|_| ()),
+                audit::why(&chat(), MessageId(Seq(at)), Seq(4)).map(drop),
+            ] {
+                let error = used.expect_err("a broken chain");
+                assert!(
+                    matches!(error, Error::DamagedEntry { seq, .. } if seq.0 >= at),
+                    "{error}"
+                );
+            }
         }
     }
 }

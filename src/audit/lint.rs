@@ -38,9 +38,7 @@ pub struct Linted {
 /// # Errors
 /// When the log or its words are damaged.
 pub fn lint(chat: &Conversation, place: Place, profile: Profile) -> Result<Linted, Error> {
-    let rendered = chat
-        .load(chat.window_after(place.seq)?)?
-        .render(profile, true);
+    let rendered = chat.load_after(place.seq)?.render(profile, true);
     let body = serde_json::from_str(&rendered.body).unwrap_or_default();
     let found = lint_body(profile, &body);
     let ok = !found.iter().any(|p| p.hard);

@@ -7,6 +7,7 @@ mod lint;
 mod salvage;
 mod select;
 mod status;
+mod trace;
 mod verify;
 mod why;
 mod window;

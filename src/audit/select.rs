@@ -14,9 +14,9 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::str::FromStr;
 
-use crate::engine::{Conversation, Error, Refusal};
+use crate::engine::{Conversation, Error};
 use crate::log::{Hash, Iteration, MessageId, RequestReason, Seq};
-use crate::window::Projection;
+use crate::window::is_message;
 
 /// The fewest hexadecimal digits that name an entry.
 pub const PREFIX_DIGITS_MIN: usize = 4;
@@ -181,9 +181,7 @@ impl Selector {
     /// unique.
     pub fn resolve(&self, chat: &Conversation) -> Result<Place, SelectError> {
         let Self::Prefix(prefix) = self else {
-            return Ok(chat
-                .with_projection(|p| self.place(p))?
-                .map_err(Error::from)?);
+            return Ok(self.place(chat)?);
         };
         let mut found = hashes(chat, prefix)?;
         match (found.pop(), found.is_empty()) {
@@ -203,10 +201,10 @@ impl Selector {
         }
     }
 
-    /// The moment it names in a fold, for every selector but a hash prefix.
-    fn place(&self, p: &Projection) -> Result<Place, Refusal> {
-        let head = p.head().map_or(Seq(0), |h| h.seq);
-        let beyond = |what: String| Refusal::new(RequestReason::RangeOutOfBounds, what);
+    /// The moment it names, for every selector but a hash prefix.
+    fn place(&self, chat: &Conversation) -> Result<Place, Error> {
+        let head = chat.head()?.map_or(Seq(0), |h| h.seq);
+        let beyond = |what: String| Error::refused(RequestReason::RangeOutOfBounds, what);
         let seq = match self {
             Self::Head(back) => match head.0.checked_sub(*back) {
                 Some(seq) => Seq(seq),
@@ -217,26 +215,25 @@ impl Selector {
                 }
             },
             Self::Iteration(n) => {
-                let Some(sent) = p.call(*n) else {
-                    let calls = p.sent().len();
+                let Some(seq) = chat.call_filed(*n)? else {
+                    let calls = chat.calls()?;
                     return Err(beyond(format!("there is no call {n}; the log has {calls}")));
                 };
-                return Ok(Place {
-                    seq: sent.fact.seq,
-                    call: Some(*n),
-                });
+                let call = Some(*n);
+                return Ok(Place { seq, call });
             }
             Self::Entry(seq) if *seq > head => {
                 return Err(beyond(format!("{seq} is beyond the head, {head}")));
             }
             Self::Entry(seq) => *seq,
-            Self::Message(id) => match p.message(*id) {
-                Some(message) => message.logged.seq,
-                None => {
+            Self::Message(id) => {
+                let seq = id.seq();
+                if seq > head || !is_message(&chat.entry(seq)?.body) {
                     let detail = format!("there is no message {id}");
-                    return Err(Refusal::new(RequestReason::NothingMatches, detail));
+                    return Err(Error::refused(RequestReason::NothingMatches, detail));
                 }
-            },
+                seq
+            }
             Self::Prefix(_) => head,
         };
         Ok(Place { seq, call: None })
@@ -248,8 +245,7 @@ impl Selector {
             let seq = self.resolve(chat)?.seq;
             return Ok((seq, seq));
         };
-        let found = chat.with_projection(|p| iteration(p, *n))?;
-        found.ok_or_else(|| {
+        iteration(chat, *n)?.ok_or_else(|| {
             let detail = format!("the log has no entries of {n}");
             Error::refused(RequestReason::RangeOutOfBounds, detail).into()
         })
@@ -258,14 +254,18 @@ impl Selector {
 
 /// The entries of an iteration: after the call before, up to its call, or to the head where that
 /// is still to come.
-fn iteration(p: &Projection, n: Iteration) -> Option<(Seq, Seq)> {
-    let head = p.head()?.seq;
-    let first = match n.0.checked_sub(1)? {
-        0 => Seq(0),
-        before => p.call(Iteration(before))?.fact.seq.next(),
+fn iteration(chat: &Conversation, n: Iteration) -> Result<Option<(Seq, Seq)>, Error> {
+    let (Some(head), Some(before)) = (chat.head()?, n.0.checked_sub(1)) else {
+        return Ok(None);
     };
-    let last = p.call(n).map_or(head, |s| s.fact.seq);
-    (first <= last).then_some((first, last))
+    let first = match before {
+        0 => Some(Seq(0)),
+        before => chat.call_filed(Iteration(before))?.map(Seq::next),
+    };
+    let last = chat.call_filed(n)?.unwrap_or(head.seq);
+    Ok(first
+        .filter(|first| *first <= last)
+        .map(|first| (first, last)))
 }
 
 fn hashes(chat: &Conversation, prefix: &str) -> Result<Vec<(Seq, Hash)>, Error> {

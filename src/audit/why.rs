@@ -8,7 +8,11 @@ use crate::log::{
     GroupReason, Iteration, LeftReason, MessageId, Micros, RequestReason, Seq, Trigger,
 };
 use crate::planted::{Bug, planted};
-use crate::window::{Conservation, Fact, Life, LifeEnd, MessageState, Projection, RefusalSpan};
+use crate::window::{
+    Conservation, Fact, Form, Life, LifeEnd, MessageState, Projection, RefusalSpan,
+};
+
+use super::trace::trace;
 
 /// A place in a log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -165,23 +169,21 @@ pub fn why(chat: &Conversation, id: MessageId, n: Seq) -> Result<Why, Error> {
         let detail = format!("{n} is beyond the head, {head}");
         return Err(Error::refused(RequestReason::RangeOutOfBounds, detail));
     }
-    let answer = chat.with_projection(|p| {
-        let message = p.message(id)?;
-        let form = message.form().map(|f| (f.given, f.payload));
-        Some((Question::new(p, message, n).answer(chat.name()), form))
-    })?;
-    let Some((mut why, form)) = answer else {
-        let detail = format!("'{}' never logged a message {id}", chat.name());
-        return Err(Error::refused(RequestReason::NothingMatches, detail));
+    let story = match trace(chat, id, n)? {
+        Some(story) => Some(story),
+        None => chat.with_projection(|p| Some(Story::told(p, p.message(id)?, n)))?,
     };
-    if let Some((given, payload)) = form {
-        why.redacted = chat
-            .store()
-            .backend()
-            .payload(chat.id(), given, payload)?
-            .is_none();
-    }
+    let story = story.ok_or_else(|| never_logged(chat, id))?;
+    let (given, payload) = story.form;
+    let held = chat.store().backend().payload(chat.id(), given, payload)?;
+    let mut why = story.answer(chat.name());
+    why.redacted = held.is_none();
     Ok(why)
+}
+
+pub(super) fn never_logged(chat: &Conversation, id: MessageId) -> Error {
+    let detail = format!("'{}' never logged a message {id}", chat.name());
+    Error::refused(RequestReason::NothingMatches, detail)
 }
 
 impl Conversation {
@@ -195,112 +197,117 @@ impl Conversation {
     }
 }
 
-struct Question<'a> {
-    projection: &'a Projection,
-    message: &'a MessageState,
-    n: Seq,
-    /// The iteration that an entry after `n` would belong to.
-    next: Iteration,
+/// A stay in the window.
+pub(super) struct Lived {
+    pub life: Life,
+    /// The strategy that ended it.
+    pub strategy: Option<String>,
+    /// What made that look.
+    pub trigger: Option<Trigger>,
 }
 
-impl<'a> Question<'a> {
-    fn new(projection: &'a Projection, message: &'a MessageState, n: Seq) -> Self {
-        let calls = projection.sent().partition_point(|s| s.fact.seq <= n);
-        let next = Iteration(u64::try_from(calls).unwrap_or(u64::MAX).saturating_add(1));
-        Self {
-            projection,
-            message,
-            n,
-            next,
-        }
-    }
+/// Everything that had become of a message by entry `n`, from the fold or from its own entries.
+pub(super) struct Story {
+    pub id: MessageId,
+    pub logged: Fact,
+    pub at: Moment,
+    /// The iteration that an entry after `n` would belong to.
+    pub next: Iteration,
+    /// What became of it; `None` before it was logged.
+    pub fate: Option<Conservation>,
+    /// How it left last, where it is away.
+    pub end: Option<LifeEnd>,
+    /// Whether what stands for it is in the window itself.
+    pub stand_in_there: bool,
+    /// Its contents by then.
+    pub forms: Vec<FormOf>,
+    /// Its stays by then; an end that was still to come is left out.
+    pub lives: Vec<Lived>,
+    pub refusals: Vec<Refusals>,
+    /// The entry that gave its newest content of all, and the payload.
+    pub form: (Seq, u32),
+}
 
-    /// The part of the log that had happened by then.
-    fn happened(&self, fact: Fact) -> bool {
-        fact.seq <= self.n
+impl Story {
+    /// By the fold.
+    fn told(p: &Projection, message: &MessageState, n: Seq) -> Self {
+        let calls = p.sent().partition_point(|s| s.fact.seq <= n);
+        let end = message.absent_at(n).cloned();
+        let stand_in = end.as_ref().and_then(|e| p.message(e.stand_in?));
+        let lives = message.lives.iter().filter(|l| l.entered.seq <= n);
+        let forms = message.forms.iter().filter(|f| f.since.seq <= n);
+        let newest = message.form();
+        let refusals = message.refusals.iter();
+        Self {
+            id: message.id,
+            logged: message.logged,
+            at: Moment {
+                seq: n,
+                iteration: p.iteration_of(n),
+            },
+            next: Iteration(u64::try_from(calls).unwrap_or(u64::MAX).saturating_add(1)),
+            fate: (message.logged.seq <= n).then(|| {
+                p.conservation_at(message.id, n)
+                    .unwrap_or(Conservation::Gone)
+            }),
+            stand_in_there: stand_in.is_some_and(|m| m.visible_at(n)),
+            end,
+            forms: forms.map(FormOf::from).collect(),
+            lives: lives.map(|life| Lived::told(p, life, n)).collect(),
+            refusals: refusals.filter_map(|r| refused(p, r, n)).collect(),
+            form: newest.map_or((message.id.seq(), 0), |f| (f.given, f.payload)),
+        }
     }
 
     fn answer(&self, name: &str) -> Why {
-        let logged = self.happened(self.message.logged);
-        let (status, end) = self.status();
-        let stays = self.stays();
         let seen = self.seen();
-        let after = self.next.0.saturating_sub(self.message.logged.iteration.0);
-        let missed = if logged {
-            after.saturating_sub(seen.calls)
-        } else {
-            0
+        let after = self.next.0.saturating_sub(self.logged.iteration.0);
+        let missed = match self.fate {
+            None => 0,
+            Some(_) => after.saturating_sub(seen.calls),
         };
+        let end = self.end.as_ref();
+        let covered = self.fate == Some(Conservation::Covered);
         Why {
             schema: "ctxlog.why/1",
-            message: self.message.id.to_string(),
-            at: Moment {
-                seq: self.n,
-                iteration: self.projection.iteration_of(self.n),
+            message: self.id.to_string(),
+            at: self.at,
+            status: match self.fate {
+                None => "not-yet",
+                Some(Conservation::Visible) => "visible",
+                Some(Conservation::Covered) => "covered",
+                Some(Conservation::Gone) => "evicted",
             },
-            status,
             redacted: false,
-            forms: self.forms(),
-            lives: stays,
+            forms: self.forms.clone(),
+            lives: self.lives.iter().map(|lived| self.stay(lived)).collect(),
             seen_by: seen,
             missed_by: Missed { calls: missed },
             stands_for_it: end
-                .filter(|_| status == "covered")
+                .filter(|_| covered)
                 .and_then(|e| e.stand_in)
                 .map(MessageId::seq),
-            refusals: self
-                .message
-                .refusals
-                .iter()
-                .filter_map(|r| self.refusals(r))
-                .collect(),
-            restore: self.restore(status, end, name),
+            refusals: self.refusals.clone(),
+            restore: self.restore(name),
         }
-    }
-
-    /// What became of it, and the end that says so.
-    fn status(&self) -> (&'static str, Option<&LifeEnd>) {
-        if !self.happened(self.message.logged) {
-            return ("not-yet", None);
-        }
-        let end = self.message.absent_at(self.n);
-        match self.projection.conservation_at(self.message.id, self.n) {
-            Some(Conservation::Visible) => ("visible", None),
-            Some(Conservation::Covered) => ("covered", end),
-            Some(Conservation::Gone) | None => ("evicted", end),
-        }
-    }
-
-    fn lives(&self) -> impl Iterator<Item = &'a Life> {
-        let n = self.n;
-        self.message
-            .lives
-            .iter()
-            .filter(move |l| l.entered.seq <= n)
-    }
-
-    fn end_of(&self, life: &'a Life) -> Option<&'a LifeEnd> {
-        life.left.as_ref().filter(|l| self.happened(l.by))
     }
 
     /// The calls of a stay: from its iteration up to, but without, this one.
-    fn until(&self, life: &'a Life) -> Iteration {
-        self.end_of(life).map_or(self.next, |l| l.by.iteration)
+    fn until(&self, life: &Life) -> Iteration {
+        let left = life.left.as_ref();
+        left.map_or(self.next, |l| l.by.iteration)
     }
 
-    fn calls(&self, life: &'a Life) -> u64 {
+    fn calls(&self, life: &Life) -> u64 {
         self.until(life).0.saturating_sub(life.entered.iteration.0)
     }
 
-    fn stays(&self) -> Vec<Stay> {
-        self.lives().map(|life| self.stay(life)).collect()
-    }
-
-    fn stay(&self, life: &'a Life) -> Stay {
-        let end = self.end_of(life);
-        let until = end.map_or(self.n, |l| l.by.seq);
+    fn stay(&self, lived: &Lived) -> Stay {
+        let life = &lived.life;
+        let end = life.left.as_ref();
+        let until = end.map_or(self.at.seq, |l| l.by.seq);
         let from = if planted(Bug::LivesAreCountedFromLogging) {
-            self.message.logged
+            self.logged
         } else {
             life.entered
         };
@@ -310,7 +317,13 @@ impl<'a> Question<'a> {
         };
         Stay {
             entered: life.entered.into(),
-            left: end.map(|end| self.stay_end(end)),
+            left: end.map(|end| StayEnd {
+                by: end.by.into(),
+                kind: kind_of(end),
+                reason: end.reason,
+                strategy: lived.strategy.clone(),
+                trigger: lived.trigger,
+            }),
             calls: self.calls(life),
             entries: until.0.saturating_sub(from.seq.0),
             wall_ms,
@@ -318,28 +331,10 @@ impl<'a> Question<'a> {
         }
     }
 
-    fn stay_end(&self, end: &LifeEnd) -> StayEnd {
-        let visits = self.projection.visits();
-        let visit = visits
-            .binary_search_by_key(&end.by.seq, |v| v.fact.seq)
-            .ok();
-        let strategy = end
-            .strategy
-            .and_then(|s| self.projection.strategies().get(s))
-            .cloned();
-        StayEnd {
-            by: end.by.into(),
-            kind: kind_of(end),
-            reason: end.reason,
-            strategy,
-            trigger: visit.and_then(|v| visits.get(v)).map(|v| v.trigger),
-        }
-    }
-
     fn seen(&self) -> Seen {
         let mut calls: u64 = 0;
         let (mut first, mut last) = (None, None);
-        for life in self.lives() {
+        for life in self.lives.iter().map(|lived| &lived.life) {
             let seen = self.calls(life);
             if seen > 0 {
                 calls = calls.saturating_add(seen);
@@ -354,49 +349,19 @@ impl<'a> Question<'a> {
         }
     }
 
-    fn forms(&self) -> Vec<FormOf> {
-        let forms = self.message.forms.iter().filter(|f| self.happened(f.since));
-        forms
-            .map(|f| FormOf {
-                seq: f.since.seq,
-                iteration: f.since.iteration,
-                reason: f.reason,
-            })
-            .collect()
-    }
-
-    fn refusals(&self, span: &RefusalSpan) -> Option<Refusals> {
-        let visit = |ordinal: usize| self.projection.visit_of(span.strategy, ordinal);
-        let first = visit(span.first).filter(|v| self.happened(v.fact))?;
-        let ended = span.last.filter(|_| !planted(Bug::WhyNamesTheNewestVisit));
-        let happened = self.projection.visits_until(span.strategy, self.n);
-        let last = happened.checked_sub(1)?.min(ended.unwrap_or(usize::MAX));
-        let count = last.saturating_sub(span.first).saturating_add(1);
-        Some(Refusals {
-            reason: span.reason,
-            strategy: self
-                .projection
-                .strategies()
-                .get(span.strategy)
-                .cloned()
-                .unwrap_or_default(),
-            first: first.fact.into(),
-            last: visit(last)?.fact.into(),
-            visits: u64::try_from(count).unwrap_or(u64::MAX),
-        })
-    }
-
-    fn restore(&self, status: &str, end: Option<&LifeEnd>, name: &str) -> Option<Vec<String>> {
-        let target = match status {
-            "evicted" => self.message.id.to_string(),
-            // The real result is what comes back, and only if it is away.
-            "covered" if end?.reason == LeftReason::Superseded => {
-                let newer = end?.stand_in?;
-                let there = self.projection.message(newer)?.visible_at(self.n);
-                (!there).then(|| newer.to_string())?
+    fn restore(&self, name: &str) -> Option<Vec<String>> {
+        let target = match self.fate? {
+            Conservation::Visible => return None,
+            Conservation::Gone => self.id.to_string(),
+            Conservation::Covered => {
+                let end = self.end.as_ref()?;
+                match end.reason {
+                    // The real result is what comes back, and only if it is away.
+                    LeftReason::Superseded if self.stand_in_there => return None,
+                    LeftReason::Superseded => end.stand_in?.to_string(),
+                    _ => end.by.seq.to_string(),
+                }
             }
-            "covered" => end?.by.seq.to_string(),
-            _ => return None,
         };
         Some(
             ["ctxlog", "restore", &target, "-c", name]
@@ -404,6 +369,51 @@ impl<'a> Question<'a> {
                 .to_vec(),
         )
     }
+}
+
+impl Lived {
+    fn told(p: &Projection, life: &Life, n: Seq) -> Self {
+        let end = life.left.as_ref().filter(|l| l.by.seq <= n);
+        let visits = p.visits();
+        let by = end.map(|e| visits.binary_search_by_key(&e.by.seq, |v| v.fact.seq));
+        let visit = by.and_then(Result::ok).and_then(|at| visits.get(at));
+        let strategy = end.and_then(|e| p.strategies().get(e.strategy?));
+        Self {
+            life: Life {
+                entered: life.entered,
+                left: end.cloned(),
+            },
+            strategy: strategy.cloned(),
+            trigger: visit.map(|v| v.trigger),
+        }
+    }
+}
+
+impl From<&Form> for FormOf {
+    fn from(form: &Form) -> Self {
+        Self {
+            seq: form.since.seq,
+            iteration: form.since.iteration,
+            reason: form.reason,
+        }
+    }
+}
+
+fn refused(p: &Projection, span: &RefusalSpan, n: Seq) -> Option<Refusals> {
+    let visit = |ordinal: usize| p.visit_of(span.strategy, ordinal);
+    let first = visit(span.first).filter(|v| v.fact.seq <= n)?;
+    let ended = span.last.filter(|_| !planted(Bug::WhyNamesTheNewestVisit));
+    let happened = p.visits_until(span.strategy, n);
+    let last = happened.checked_sub(1)?.min(ended.unwrap_or(usize::MAX));
+    let count = last.saturating_sub(span.first).saturating_add(1);
+    let strategy = p.strategies().get(span.strategy).cloned();
+    Some(Refusals {
+        reason: span.reason,
+        strategy: strategy.unwrap_or_default(),
+        first: first.fact.into(),
+        last: visit(last)?.fact.into(),
+        visits: u64::try_from(count).unwrap_or(u64::MAX),
+    })
 }
 
 fn kind_of(end: &LifeEnd) -> &'static str {

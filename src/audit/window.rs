@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::engine::{Content, Conversation, Error};
-use crate::log::{Author, Count, Hash, MessageId, Role, Seq};
-use crate::window::{Fold, Item, Measure, MessageState, Projection, Tokens};
+use crate::engine::{Content, Conversation, Error, ItemEntries};
+use crate::log::{Author, Body, Count, Entry, Hash, Role, Seq, Skeleton, StandInKind};
+use crate::window::{Item, Placed, Tokens, Window, grouped, is_message};
 
 use super::export::neutral_json;
 use super::select::Place;
@@ -81,123 +81,148 @@ impl ShownWindow {
     }
 }
 
-/// The window at a place, folded from the log up to there.
+/// The window at a place.
 ///
 /// # Errors
 /// When the log or its words are damaged; `unsupported-entry` behind an unknown kind that changes
 /// windows.
 pub fn window(chat: &Conversation, place: Place) -> Result<ShownWindow, Error> {
-    let mut p = fold(chat, place.seq)?;
-    let recorded = place.call.and_then(|n| p.call(n).map(|s| s.window));
-    let loaded = load(chat, &mut p)?;
-    let (window, tokens) = (p.window(), tokens(&p));
-    let sizes = tokens.items.iter().copied().chain(std::iter::repeat(0));
-    let messages: Vec<ShownMessage> = window
-        .items
-        .iter()
-        .zip(loaded)
-        .zip(sizes)
-        .filter_map(|((item, content), tokens)| show(&p, item, content, tokens))
+    let outline = chat.outline_after(place.seq)?;
+    let mut seen = Vec::with_capacity(outline.len());
+    chat.each_item(&outline.items(), &mut |item, entries| {
+        seen.push(Seen::read(chat, item, entries)?);
+        Ok(())
+    })?;
+    let (recorded, settings) = (recorded(chat, place)?, chat.settings_of(&outline)?);
+    let skeletons: Vec<&Skeleton> = seen.iter().map(|s| &s.skeleton).collect();
+    let tokens = Tokens::of(&skeletons, settings.as_ref().map(|(_, s)| s));
+    let ties: Vec<(Seq, Vec<Seq>)> = (seen.iter())
+        .map(|s| (s.item.id.seq(), s.ties.clone()))
         .collect();
+    let items = seen.iter().map(|s| s.item).collect();
+    let digest = Window::new(outline.at, items).digest;
     let size = Size {
-        messages: p.window_len(),
-        groups: count(p.groups_of(&window).len()),
+        messages: count(seen.len()),
+        groups: count(grouped(&ties).len()),
         tokens: Count {
             method: tokens.method,
             amount: tokens.total,
         },
     };
+    let shown = seen.into_iter().zip(tokens.items);
     Ok(ShownWindow {
         schema: "ctxlog.window/1",
         conversation: chat.name().to_owned(),
         at: Moment {
             seq: place.seq,
-            iteration: p.iteration_of(place.seq),
+            iteration: outline.iteration,
         },
-        digest: window.digest,
+        digest,
         recorded_digest: recorded,
         size,
-        messages,
+        messages: shown.map(|(seen, tokens)| seen.show(tokens)).collect(),
     })
 }
 
-/// The fold of a log up to an entry.
-fn fold(chat: &Conversation, n: Seq) -> Result<Projection, Error> {
-    let mut fold = Fold::default();
-    chat.store().entries(chat.id(), Seq(0), n, &mut |sealed| {
-        fold.apply(&sealed.entry);
-        ControlFlow::Continue(())
-    })?;
-    let p = fold.finish();
-    match p.unsupported() {
-        Some(seq) => Err(Error::UnsupportedEntry { seq }),
-        None => Ok(p),
+/// The digest that a call recorded.
+fn recorded(chat: &Conversation, place: Place) -> Result<Option<Hash>, Error> {
+    if place.call.is_none() {
+        return Ok(None);
     }
+    Ok(match chat.entry(place.seq)?.body {
+        Body::Called(called) => Some(called.window),
+        _ => None,
+    })
 }
 
 fn count(n: usize) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
 }
 
-fn tokens(p: &Projection) -> Tokens {
-    let none = |_| Tokens {
-        method: String::new(),
-        total: 0,
-        items: Vec::new(),
-    };
-    p.tokens(Measure::Tiktoken).unwrap_or_else(none)
+/// What is read of one message of a window.
+struct Seen {
+    item: Item,
+    /// Its content without words; with the token count supplied where the log has none.
+    skeleton: Skeleton,
+    content: Content,
+    entered: Moment,
+    pinned: bool,
+    /// The messages that its own entry ties it to.
+    ties: Vec<Seq>,
+    stands_for: Vec<Seq>,
 }
 
-/// Reads the words of the window, and counts them where the log has no count.
-fn load(chat: &Conversation, p: &mut Projection) -> Result<Vec<Content>, Error> {
-    let wanted: Vec<(MessageId, Seq, u32, bool)> = p
-        .window()
-        .items
-        .iter()
-        .filter_map(|item| {
-            let form = p.message(item.id)?.form()?;
-            let counted = form.skeleton.tokens.is_some();
-            Some((item.id, form.given, form.payload, counted))
+impl Seen {
+    fn read(chat: &Conversation, item: &Placed, entries: &ItemEntries) -> Result<Self, Error> {
+        let id = item.id.seq();
+        let lost = || entries.lost(id);
+        let (form, committed) = entries.form(item).ok_or_else(lost)?;
+        let (first, continues, _) = entries.first(item).ok_or_else(lost)?;
+        let content = chat.content(item.form, item.payload)?;
+        let mut skeleton = form.clone();
+        if let (Content::Message(message), None) = (&content, &skeleton.tokens) {
+            skeleton.tokens = crate::tokens::count(&message.words());
+        }
+        let entered = entries.get(item.entered)?;
+        let answers = first.parts.iter().filter_map(|p| p.answers);
+        Ok(Self {
+            item: Item::new(item.place, item.id, item.form, committed),
+            skeleton,
+            content,
+            entered: Moment {
+                seq: entered.seq,
+                iteration: entered.iteration,
+            },
+            pinned: item.pinned,
+            ties: answers.map(|(seq, _)| seq).chain(continues).collect(),
+            stands_for: sources(chat, entries.get(id)?)?,
         })
-        .collect();
-    let mut loaded = Vec::new();
-    for (id, given, payload, counted) in wanted {
-        let content = chat.content(given, payload)?;
-        if let (Content::Message(message), false) = (&content, counted)
-            && let Some(count) = crate::tokens::count(&message.words())
-        {
-            p.supply_count(id, count);
-        }
-        loaded.push(content);
     }
-    Ok(loaded)
+
+    fn show(self, tokens: u64) -> ShownMessage {
+        let (parts, words) = match &self.content {
+            Content::Redacted => (json!([{ "type": "redacted" }]), "[redacted]".to_owned()),
+            Content::Message(m) => {
+                let parts = neutral_json(m).get_mut("parts").map(Value::take);
+                (parts.unwrap_or_default(), m.words())
+            }
+        };
+        ShownMessage {
+            id: self.item.id.to_string(),
+            seq: self.item.id.seq(),
+            role: match self.content {
+                Content::Message(m) => m.role,
+                Content::Redacted => self.skeleton.role,
+            },
+            author: self.skeleton.author,
+            parts,
+            entered: self.entered,
+            pinned: self.pinned,
+            form: self.item.form,
+            stands_for: self.stands_for,
+            words,
+            tokens,
+        }
+    }
 }
 
-fn show(p: &Projection, item: &Item, content: Content, tokens: u64) -> Option<ShownMessage> {
-    let state: &MessageState = p.message(item.id)?;
-    let skeleton = state.skeleton()?;
-    let (parts, words) = match &content {
-        Content::Redacted => (json!([{ "type": "redacted" }]), "[redacted]".to_owned()),
-        Content::Message(m) => {
-            let parts = neutral_json(m).get_mut("parts").map(Value::take);
-            (parts.unwrap_or_default(), m.words())
-        }
+/// The messages that the claim of an entry stands for: those that its ranges name.
+fn sources(chat: &Conversation, entry: &Entry) -> Result<Vec<Seq>, Error> {
+    let stand_ins = entry.body.change().map(|c| c.stand_ins.as_slice());
+    let mut stand_ins = stand_ins.into_iter().flatten();
+    let Some(claim) = stand_ins.find(|s| s.kind != StandInKind::Form) else {
+        return Ok(Vec::new());
     };
-    let stands_for = p.ids_in(&state.sources).into_iter().map(MessageId::seq);
-    Some(ShownMessage {
-        id: item.id.to_string(),
-        seq: item.id.seq(),
-        role: match content {
-            Content::Message(m) => m.role,
-            Content::Redacted => skeleton.role.clone(),
-        },
-        author: skeleton.author,
-        parts,
-        entered: state.lives.last()?.entered.into(),
-        pinned: state.pinned,
-        form: item.form,
-        stands_for: stands_for.collect(),
-        words,
-        tokens,
-    })
+    let mut found = Vec::new();
+    for (first, last) in &claim.sources.0 {
+        let last = (*last).min(entry.seq);
+        let store = chat.store();
+        store.entries(chat.id(), *first, last, &mut |sealed| {
+            if is_message(&sealed.entry.body) {
+                found.push(sealed.entry.seq);
+            }
+            ControlFlow::Continue(())
+        })?;
+    }
+    Ok(found)
 }

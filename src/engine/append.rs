@@ -11,9 +11,10 @@ use crate::window::{BindError, Binding, Projection};
 use std::sync::Arc;
 
 use super::content::Content;
-use super::conversation::{Ack, Conversation, State, Work};
+use super::conversation::{Ack, Conversation, Work};
 use super::environment::Environment;
 use super::error::{Error, Refusal};
+use super::known::State;
 use super::stage::{Meta, Stage};
 
 /// What may be said about a request beside its content.

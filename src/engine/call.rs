@@ -11,8 +11,9 @@ use crate::window::{CallInfo, MessageState, Window};
 
 use super::append::{Options, append_bound, file_settings};
 use super::content::{LoadPlan, LoadedWindow, Words};
-use super::conversation::{Conversation, State, Work, counts};
+use super::conversation::{Conversation, Work, counts};
 use super::error::Error;
+use super::known::State;
 use super::stage::{Meta, Stage};
 
 /// What a closed call's synthetic result says.

@@ -1,16 +1,17 @@
 //! Reading words back: messages, settings, notes.
 
-use crate::formats::{Item, Profile, Rendered, render};
+use crate::formats::{self, Profile, Rendered, render};
 use crate::log::{
-    Author, Commitment, ConversationId, Fields, Json, Message, MessageId, Part, Role, Seq,
+    Author, Body, Commitment, ConversationId, Fields, Json, Message, MessageId, Part, Role, Seq,
     Settings, payload,
     payload::{PayloadError, Secret},
 };
 use crate::store::{Backend, Payload};
-use crate::window::{Projection, Window};
+use crate::window::{Item, Outline, Placed, Projection, Window};
 
 use super::conversation::Conversation;
 use super::error::Error;
+use super::past::ItemEntries;
 
 /// A content, or the reason why its words are gone.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -80,10 +81,10 @@ impl LoadedWindow {
 
     /// The items as rendering takes them.
     #[must_use]
-    pub fn rendered_items(&self) -> Vec<Item<'_>> {
+    pub fn rendered_items(&self) -> Vec<formats::Item<'_>> {
         self.items
             .iter()
-            .map(|i| Item {
+            .map(|i| formats::Item {
                 seq: i.id.seq(),
                 message: &i.message,
                 continues: i.continues,
@@ -100,8 +101,7 @@ impl Conversation {
     /// # Errors
     /// When they are damaged or lost.
     pub fn content(&self, given: Seq, index: u32) -> Result<Content, Error> {
-        let secret = self.lock()?.secret;
-        self.content_with(given, index, &secret)
+        self.content_with(given, index, &self.secret()?)
     }
 
     pub(super) fn content_with(
@@ -152,19 +152,23 @@ impl Conversation {
     /// # Errors
     /// `nothing-matches` when there was no such message.
     pub fn message_at(&self, id: MessageId, n: Seq) -> Result<Content, Error> {
-        let (form, secret) = {
+        // In the window then: its entries say where its words are.
+        if self.held().is_none()
+            && let Ok(outline) = self.outline_after(n)
+            && let Some(item) = outline.get(id)
+        {
+            return self.content(item.form, item.payload);
+        }
+        let form = {
             let state = self.lock()?;
-            let form = state
-                .projection
-                .message(id)
-                .and_then(|m| m.form_at(n))
-                .cloned();
-            (form, state.secret)
+            let message = state.projection.message(id);
+            let form = message.and_then(|m| m.form_at(n));
+            form.map(|f| (f.given, f.payload, f.content))
         };
         match form {
-            Some(form) => {
-                let words = self.words(&secret, &|_, _| None);
-                words.message(form.given, form.payload, &form.content)
+            Some((given, index, to)) => {
+                let secret = self.secret()?;
+                self.words(&secret, &|_, _| None).message(given, index, &to)
             }
             None => {
                 let detail = format!("there is no message {id} at {n} in '{}'", self.name());
@@ -181,11 +185,75 @@ impl Conversation {
     /// # Errors
     /// When words are damaged or lost.
     pub fn load(&self, window: Window) -> Result<LoadedWindow, Error> {
-        let state = self.lock()?;
-        let secret = state.secret;
-        let plan = LoadPlan::of(&state.projection, window);
-        drop(state);
-        plan.read(&self.words(&secret, &|_, _| None))
+        let held = self
+            .held()
+            .map(|state| LoadPlan::of(&state.projection, window.clone()));
+        let plan = match held {
+            Some(plan) => plan,
+            None => self.plan_for(window)?,
+        };
+        plan.read(&self.words(&self.secret()?, &|_, _| None))
+    }
+
+    /// The window after entry `n` with its words and the settings in force.
+    ///
+    /// # Errors
+    /// As [`Conversation::window_after`]; when words are damaged or lost.
+    pub fn load_after(&self, n: Seq) -> Result<LoadedWindow, Error> {
+        if self.held().is_some() {
+            return self.load(self.window_after(n)?);
+        }
+        let outline = self.outline_after(n)?;
+        let placed = outline.items();
+        let plans = self.plans(&placed)?;
+        let items = placed.iter().zip(&plans);
+        let items = items.map(|(i, plan)| Item::new(i.place, i.id, i.form, plan.committed));
+        let window = Window::new(outline.at, items.collect());
+        let settings = self.settings_of(&outline)?;
+        let plan = LoadPlan {
+            window,
+            items: plans,
+            settings,
+        };
+        plan.read(&self.words(&self.secret()?, &|_, _| None))
+    }
+
+    /// What has to be read for a window: by its entries alone, unless it holds what the window at
+    /// its moment did not.
+    fn plan_for(&self, window: Window) -> Result<LoadPlan, Error> {
+        let outline = match window.at {
+            Some(n) => self.outline_after(n)?,
+            None => Outline::default(),
+        };
+        let placed = window.items.iter().map(|i| outline.get(i.id).copied());
+        let Some(placed) = placed.collect::<Option<Vec<_>>>() else {
+            return Ok(LoadPlan::of(&self.lock()?.projection, window));
+        };
+        Ok(LoadPlan {
+            items: self.plans(&placed)?,
+            settings: self.settings_of(&outline)?,
+            window,
+        })
+    }
+
+    fn plans(&self, placed: &[Placed]) -> Result<Vec<Plan>, Error> {
+        let mut plans = Vec::with_capacity(placed.len());
+        self.each_item(placed, &mut |item, entries| {
+            plans.push(Plan::read(item, entries)?);
+            Ok(())
+        })?;
+        Ok(plans)
+    }
+
+    /// The request settings in force at an outline, and the entry that filed them.
+    pub(crate) fn settings_of(&self, outline: &Outline) -> Result<Option<(Seq, Settings)>, Error> {
+        let Some(seq) = outline.settings else {
+            return Ok(None);
+        };
+        Ok(match self.entry(seq)?.body {
+            Body::Configured(c) => c.settings.map(|s| (seq, s)),
+            _ => None,
+        })
     }
 
     /// The request body for a window, with the provider's rules made to hold.
@@ -247,7 +315,7 @@ impl Words<'_> {
         };
         intact(given, &found, to)?;
         let text = Json(payload::decode_text(&found.bytes)?);
-        Ok(crate::formats::json::object(&text).unwrap_or_default())
+        Ok(formats::json::object(&text).unwrap_or_default())
     }
 }
 
@@ -322,6 +390,24 @@ impl Plan {
             continues: message.continues,
             same_source: message.same_source,
             answers: first.skeleton.parts.iter().map(|p| p.answers).collect(),
+        })
+    }
+
+    /// The same by the entries that say what the item is.
+    fn read(item: &Placed, entries: &ItemEntries) -> Result<Self, Error> {
+        let lost = || entries.lost(item.id.seq());
+        let (form, committed) = entries.form(item).ok_or_else(lost)?;
+        let (first, continues, same_source) = entries.first(item).ok_or_else(lost)?;
+        Ok(Self {
+            id: item.id,
+            given: item.form,
+            payload: item.payload,
+            committed,
+            role: form.role.clone(),
+            author: form.author,
+            continues,
+            same_source,
+            answers: first.parts.iter().map(|p| p.answers).collect(),
         })
     }
 

@@ -1,22 +1,23 @@
 //! Stores and conversations as a library user holds them.
 
-use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::log::{
-    Body, By, ConversationId, Door, Entry, Hash, Head, Identity, Iteration, MessageId, Opened,
-    Provenance, RequestReason, Seq, entry, entry::Sealed, payload, payload::Secret,
+    Body, By, Commitment, ConversationId, Door, Entry, Head, Identity, MessageId, Opened,
+    Provenance, RequestReason, Seq, entry, payload, payload::Secret,
 };
 use crate::planted::{Bug, planted};
 use crate::store::{Backend, Level, Listed, Name, StoreError};
 use crate::strategy::{self, Strategy};
-use crate::window::{Fold, Projection, Window};
+use crate::window::{Pace, Projection};
 
 use super::content::intact;
 use super::environment::{Environment, System};
 use super::error::{Error, Refusal};
+use super::known::{Known, State};
+use super::memory::{Held, Memory};
 use super::stage::{Meta, Stage};
 
 /// The tenant of conversations whose caller names none.
@@ -27,9 +28,11 @@ const TENANT: &str = "default";
 pub struct Store {
     backend: Arc<dyn Backend>,
     environment: Arc<dyn Environment>,
-    open: Arc<Mutex<HashMap<ConversationId, Arc<Inner>>>>,
+    memory: Arc<Memory<Inner>>,
     by: By,
     level: Level,
+    /// When snapshots are due, of a log of which nothing was read yet.
+    pace: Pace,
 }
 
 /// What an accepted request wrote.
@@ -54,21 +57,12 @@ impl Ack {
 }
 
 #[derive(Debug)]
-struct Inner {
+pub(super) struct Inner {
     id: ConversationId,
     name: Name,
     state: Mutex<State>,
-}
-
-/// What a conversation knows of its log.
-#[derive(Debug)]
-pub(super) struct State {
-    pub projection: Projection,
-    pub head: Option<Head>,
-    pub secret: Secret,
-    pub chain: Vec<Arc<dyn Strategy>>,
-    /// The fold may be ahead of the store: read the log again before using it.
-    stale: bool,
+    /// The lineage's secret, once it was read.
+    secret: OnceLock<Secret>,
 }
 
 /// One log: append to it, call with its window, ask about it. Clones are the same conversation.
@@ -102,7 +96,8 @@ impl Store {
         Self {
             backend,
             environment: Arc::new(System),
-            open: Arc::default(),
+            memory: Arc::default(),
+            pace: Pace::default(),
             by: By {
                 door: Door::Library,
                 principal: String::new(),
@@ -135,6 +130,24 @@ impl Store {
         self
     }
 
+    /// Holds conversations in memory up to about so many bytes, for all handles of this store; the
+    /// default is 256 MiB. Beyond it those that were not used for the longest time are given up,
+    /// and read again from the store when they are written to next. One that is in use stays, however
+    /// large it is. The store's own cache comes on top.
+    #[must_use]
+    pub fn with_memory(self, bytes: usize) -> Self {
+        self.memory.set_budget(bytes);
+        self
+    }
+
+    /// Takes snapshots at another pace.
+    #[cfg(feature = "testkit")]
+    #[must_use]
+    pub(crate) fn with_pace(mut self, pace: Pace) -> Self {
+        self.pace = pace;
+        self
+    }
+
     /// Where the bytes live.
     #[must_use]
     pub fn backend(&self) -> &dyn Backend {
@@ -147,6 +160,10 @@ impl Store {
 
     pub(super) const fn by(&self) -> &By {
         &self.by
+    }
+
+    pub(super) const fn pace(&self) -> &Pace {
+        &self.pace
     }
 
     pub(super) const fn level(&self) -> Level {
@@ -210,14 +227,15 @@ impl Store {
             None => ConversationId(first_half(random()?)),
         };
         let secret = Secret(random()?);
-        let mut state = State::empty(secret);
+        let mut state = State::empty(secret, self.pace.clone());
         let meta = Meta {
             at: self.environment.now(),
             by: self.by.clone(),
             provenance: Provenance::Recorded,
             key: None,
         };
-        let mut stage = Stage::new(id, self.environment(), &mut state.projection, None);
+        let mut stage = Stage::new(id, self.environment(), &mut state.projection, None)
+            .with_pace(&mut state.pace);
         let secret = stage.content(payload::encode_secret(&secret))?;
         let opened = Opened {
             namespace: name.namespace.clone(),
@@ -228,6 +246,7 @@ impl Store {
             secret,
         };
         stage.file(Body::Opened(opened), meta)?;
+        let taken = stage.taken();
         let Some((batch, head)) = stage.batch(Some(name.clone())) else {
             return self.load(id, name);
         };
@@ -238,45 +257,56 @@ impl Store {
             }
             Err(error) => return Err(error.into()),
         }
+        self.keep(id, &taken);
         state.head = Some(head);
         Ok(self.share(id, name, state))
     }
 
     fn share(&self, id: ConversationId, name: Name, state: State) -> Conversation {
-        let inner = Arc::new(Inner {
+        let inner = Inner {
             id,
             name,
             state: Mutex::new(state),
-        });
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let inner = Arc::clone(open.entry(id).or_insert(inner));
+            secret: OnceLock::new(),
+        };
         Conversation {
             store: self.clone(),
-            inner,
+            inner: self.memory.share(id, inner),
         }
     }
 
     fn load(&self, id: ConversationId, name: Name) -> Result<Conversation, Error> {
-        let known = {
-            let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-            open.get(&id).map(Arc::clone)
-        };
-        if let Some(inner) = known {
-            return Ok(Conversation {
-                store: self.clone(),
-                inner,
-            });
+        if let Some(inner) = self.memory.get(id) {
+            let store = self.clone();
+            return Ok(Conversation { store, inner });
         }
-        let state = State::read(self, id)?;
+        let head = self.backend.head(id)?.ok_or_else(|| absent(id))?;
+        let mut state = State::empty(Secret([0; 32]), self.pace.clone());
+        state.fold = Known::Unread; // until something needs it
+        state.head = Some(head);
         Ok(self.share(id, name, state))
     }
 
     /// Drops what is held in memory of a log whose entries came from elsewhere.
     pub(super) fn forget(&self, id: ConversationId) {
-        self.open
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&id);
+        self.memory.forget(id);
+    }
+
+    /// The secret of a log's lineage, which its first entry commits to.
+    pub(super) fn secret(
+        &self,
+        id: ConversationId,
+        to: Option<Commitment>,
+    ) -> Result<Secret, Error> {
+        let held = self.backend.payload(id, Seq(0), 0)?;
+        if let (Some(held), Some(to)) = (&held, &to) {
+            intact(Seq(0), held, to)?;
+        }
+        Ok(match held {
+            Some(found) => payload::decode_secret(&found.bytes)?,
+            // Redacted: no new blob can be addressed, and the old ones went with it.
+            None => Secret([0; 32]),
+        })
     }
 
     /// Shows the decoded entries `from..=to` of a log, in order.
@@ -307,6 +337,11 @@ impl Store {
     }
 }
 
+pub(super) fn absent(id: ConversationId) -> Error {
+    let detail = format!("there is no conversation with the id {id}");
+    Error::refused(RequestReason::NothingMatches, detail)
+}
+
 /// `tenant:name` would be ambiguous with names that hold colons, so a plain name lives under the
 /// default tenant; typed namespaces come with identity.
 pub(super) fn full_name(name: &str) -> Name {
@@ -322,80 +357,27 @@ fn first_half(bytes: [u8; 32]) -> [u8; 16] {
     half
 }
 
-/// Whether an entry stands where it was found, behind the newest before it.
-fn follows(id: ConversationId, newest: Option<Head>, sealed: &Sealed) -> bool {
-    let (seq, prev) = newest.map_or((Seq(0), Hash::ZERO), |h| (h.seq.next(), h.hash));
-    let entry = &sealed.entry;
-    entry.conversation == id && entry.seq == seq && entry.prev == prev
-}
-
-impl State {
-    const fn is_stale(&self) -> bool {
-        self.stale
+impl Held for Inner {
+    fn give_up(&self) -> Option<Box<dyn Send>> {
+        let mut state = self.state.try_lock().ok()?;
+        if state.is_held() {
+            state.fold = Known::Unread;
+        }
+        Some(Box::new(std::mem::take(&mut state.projection)))
     }
 
-    fn empty(secret: Secret) -> Self {
-        Self {
-            projection: Projection::default(),
-            head: None,
-            secret,
-            chain: Vec::new(),
-            stale: false,
-        }
+    fn rest(&self) -> usize {
+        let names = self.name.namespace.iter().chain([&self.name.name]);
+        let names = names.map(String::len).fold(0, usize::saturating_add);
+        size_of::<Self>().saturating_mul(2).saturating_add(names)
     }
 
-    /// Folds a whole log from the store.
-    fn read(store: &Store, id: ConversationId) -> Result<Self, Error> {
-        let Some(head) = store.backend.head(id)? else {
-            let detail = format!("there is no conversation with the id {id}");
-            return Err(Error::refused(RequestReason::NothingMatches, detail));
-        };
-        let (mut fold, mut newest) = (Fold::default(), None);
-        let mut secret = None;
-        store.entries(id, Seq(0), head.seq, &mut |sealed| {
-            if !follows(id, newest, &sealed) {
-                return ControlFlow::Break(());
-            }
-            if let Body::Opened(opened) = &sealed.entry.body {
-                secret = Some(opened.secret);
-            }
-            let cut_off = sealed.head() == head && matches!(sealed.entry.body, Body::Visited(_));
-            if !(planted(Bug::LastVisitIsNotRead) && cut_off) {
-                fold.apply(&sealed.entry);
-            }
-            newest = Some(sealed.head());
-            ControlFlow::Continue(())
-        })?;
-        if newest != Some(head) {
-            return Err(Error::DamagedEntry {
-                conversation: id,
-                seq: newest.map_or(Seq(0), |h| h.seq.next()),
-                reason: format!("the chain ends before its head record, {}", head.seq),
-            });
-        }
-        let held = store.backend.payload(id, Seq(0), 0)?;
-        if let (Some(held), Some(to)) = (&held, &secret) {
-            intact(Seq(0), held, to)?;
-        }
-        let mut state = Self::empty(match held {
-            Some(found) => payload::decode_secret(&found.bytes)?,
-            // Redacted: no new blob can be addressed, and the old ones went with it.
-            None => Secret([0; 32]),
-        });
-        state.projection = fold.finish();
-        state.head = Some(head);
-        state.resolve_chain();
-        Ok(state)
-    }
-
-    /// Strategies named by the log itself. One that this build does not know stays away: replay
-    /// needs none, and a call says that it is missing.
-    fn resolve_chain(&mut self) {
-        let specs = self.projection.chain().to_vec();
-        self.chain = specs
-            .iter()
-            .filter_map(|spec| strategy::parse(spec).ok())
-            .collect();
+    /// Strategies of one's own cannot be made from their spec.
+    fn renewable(&self) -> bool {
+        let own = |s: &Arc<dyn Strategy>| strategy::parse(&s.spec()).is_err();
+        self.state
+            .try_lock()
+            .is_ok_and(|state| !state.chain.iter().any(own))
     }
 }
 
@@ -424,19 +406,39 @@ impl Conversation {
     /// # Errors
     /// When the log has to be read again and cannot.
     pub fn head(&self) -> Result<Option<Head>, Error> {
-        Ok(self.lock()?.head)
+        let mut state = self.guard();
+        if !state.is_held() {
+            state.head = self.store.backend.head(self.inner.id)?;
+            state.fold = Known::Unread;
+        }
+        Ok(state.head)
     }
 
+    fn guard(&self) -> MutexGuard<'_, State> {
+        let state = self.inner.state.lock();
+        state.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The fold, if it is held.
+    pub(super) fn held(&self) -> Option<MutexGuard<'_, State>> {
+        Some(self.guard()).filter(|state| state.is_held())
+    }
+
+    /// Whether the fold is held, so that asking it costs nothing.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held().is_some()
+    }
+
+    /// The fold, read from the store where it is not held.
     pub(super) fn lock(&self) -> Result<MutexGuard<'_, State>, Error> {
-        let mut state = self
-            .inner
-            .state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if state.is_stale() {
+        let mut state = self.guard();
+        if !state.is_held() {
             // Read before anything is given up: where that fails, the strategies are still known.
             let read = State::read(&self.store, self.inner.id)?;
-            let chain = std::mem::replace(&mut *state, read).chain;
+            let before = std::mem::replace(&mut *state, read);
+            let went_on = before.head.is_some() && before.head != state.head;
+            state.behind = before.fold == Known::Unread && went_on;
+            let chain = before.chain;
             // Strategies of one's own cannot be made from their spec.
             if chain
                 .iter()
@@ -446,7 +448,27 @@ impl Conversation {
                 state.chain = chain;
             }
         }
+        self.store.memory.used(self.inner.id, state.bytes());
         Ok(state)
+    }
+
+    /// The lineage's secret.
+    pub(super) fn secret(&self) -> Result<Secret, Error> {
+        if let Some(known) = self.inner.secret.get() {
+            return Ok(*known);
+        }
+        if let Some(state) = self.held() {
+            return Ok(state.secret);
+        }
+        let Body::Opened(opened) = self.entry(Seq(0))?.body else {
+            return Err(Error::DamagedEntry {
+                conversation: self.id(),
+                seq: Seq(0),
+                reason: "it does not open the log".to_owned(),
+            });
+        };
+        let secret = self.store.secret(self.id(), Some(opened.secret))?;
+        Ok(*self.inner.secret.get_or_init(|| secret))
     }
 
     /// The same for a request that expects a head: a head beyond the one known here may have been
@@ -454,10 +476,12 @@ impl Conversation {
     pub(super) fn lock_at(&self, expected: Option<Seq>) -> Result<MutexGuard<'_, State>, Error> {
         let mut state = self.lock()?;
         if expected > state.head.map(|head| head.seq) {
-            state.stale = true;
+            state.fold = Known::Doubtful;
             drop(state);
             return self.lock();
         }
+        // The caller says what it decided on; that is looked at instead.
+        state.behind &= expected.is_none();
         Ok(state)
     }
 
@@ -468,6 +492,9 @@ impl Conversation {
         state: &mut State,
         work: impl FnOnce(&mut Stage<'_>, &Work<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
+        if std::mem::take(&mut state.behind) {
+            return Err(stale(state.head));
+        }
         let environment = self.store.environment();
         let work_on = Work {
             store: &self.store,
@@ -482,9 +509,11 @@ impl Conversation {
             environment,
             &mut state.projection,
             state.head,
-        );
+        )
+        .with_pace(&mut state.pace);
         let done = work(&mut stage, &work_on);
         let staged = stage.size().0 > 0;
+        let taken = stage.taken();
         let batch = stage.batch(None);
         let level = if planted(Bug::SyncIsNotAwaited) {
             Level::Buffered
@@ -500,21 +529,22 @@ impl Conversation {
         match (done, stored) {
             (Ok(value), Ok(head)) => {
                 state.head = head.or(state.head);
+                self.store.keep(self.inner.id, &taken);
                 Ok(value)
             }
             (Err(error), _) => {
-                state.stale = staged;
+                if staged {
+                    state.fold = Known::Doubtful;
+                }
                 Err(error)
             }
             // Someone else filed first, through another handle.
             (Ok(_), Err(StoreError::Stale { head })) => {
-                state.stale = true;
-                let now = head.map_or_else(|| "absent".to_owned(), |h| h.seq.to_string());
-                let detail = format!("another writer was faster; the head is {now}");
-                Err(Error::refused(RequestReason::StaleHead, detail))
+                state.fold = Known::Doubtful;
+                Err(stale(head))
             }
             (Ok(_), Err(error)) => {
-                state.stale = true;
+                state.fold = Known::Doubtful;
                 Err(error.into())
             }
         }
@@ -535,49 +565,9 @@ impl Conversation {
     /// # Errors
     /// When the log has to be read again and cannot.
     pub fn with_projection<T>(&self, read: impl FnOnce(&Projection) -> T) -> Result<T, Error> {
-        Ok(read(&self.lock()?.projection))
-    }
-
-    /// The window now.
-    ///
-    /// # Errors
-    /// `unsupported-entry` when the log holds an unknown kind that changes windows.
-    pub fn window(&self) -> Result<Window, Error> {
-        let state = self.lock()?;
-        supported(&state.projection, state.head.map_or(Seq(0), |h| h.seq))?;
-        Ok(state.projection.window())
-    }
-
-    /// The window after entry `n`.
-    ///
-    /// # Errors
-    /// `range-out-of-bounds` beyond the head; `unsupported-entry` behind an unknown kind that
-    /// changes windows.
-    pub fn window_after(&self, n: Seq) -> Result<Window, Error> {
-        let state = self.lock()?;
-        let head = state.head.map_or(Seq(0), |h| h.seq);
-        if n > head {
-            let detail = format!("{n} is beyond the head, {head}");
-            return Err(Error::refused(RequestReason::RangeOutOfBounds, detail));
-        }
-        supported(&state.projection, n)?;
-        Ok(state.projection.window_at(n))
-    }
-
-    /// The window that a call was sent.
-    ///
-    /// # Errors
-    /// `range-out-of-bounds` when there was no such call.
-    pub fn window_at(&self, iteration: Iteration) -> Result<Window, Error> {
-        let sent = self.with_projection(|p| p.call(iteration).map(|s| s.fact.seq))?;
-        match sent {
-            Some(seq) => self.window_after(seq),
-            None => {
-                let calls = self.with_projection(|p| p.sent().len())?;
-                let detail = format!("there is no {iteration}; the log has {calls} calls");
-                Err(Error::refused(RequestReason::RangeOutOfBounds, detail))
-            }
-        }
+        let mut state = self.lock()?;
+        state.behind = false; // it is shown now
+        Ok(read(&state.projection))
     }
 
     /// One entry.
@@ -597,6 +587,12 @@ impl Conversation {
     }
 }
 
+fn stale(head: Option<Head>) -> Error {
+    let now = head.map_or_else(|| "absent".to_owned(), |h| h.seq.to_string());
+    let detail = format!("another writer was faster; the head is {now}");
+    Error::refused(RequestReason::StaleHead, detail)
+}
+
 /// What work on a stage may use beside it.
 pub(super) struct Work<'a> {
     pub store: &'a Store,
@@ -613,11 +609,4 @@ pub(super) fn counts(strategy: &dyn Strategy) -> bool {
         strategy.measure(),
         None | Some(crate::window::Measure::Estimate)
     )
-}
-
-fn supported(projection: &Projection, n: Seq) -> Result<(), Error> {
-    match projection.unsupported() {
-        Some(seq) if seq <= n => Err(Error::UnsupportedEntry { seq }),
-        _ => Ok(()),
-    }
 }

@@ -43,7 +43,7 @@ impl Conversation {
 
     fn edit(
         &self,
-        state: &mut super::conversation::State,
+        state: &mut super::known::State,
         action: EditAction,
         change: Change,
     ) -> Result<Ack, Error> {

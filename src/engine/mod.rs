@@ -12,6 +12,9 @@ mod edit;
 mod environment;
 mod error;
 mod import;
+mod known;
+mod memory;
+mod past;
 mod stage;
 
 pub use adopt::Adopted;
@@ -24,3 +27,4 @@ pub use error::{Error, Refusal};
 pub use import::{Imported, Warning};
 
 pub(crate) use content::intact;
+pub(crate) use past::ItemEntries;

@@ -5,7 +5,7 @@ use crate::log::{
     Seq, entry, payload,
 };
 use crate::store::{Batch, Name, Payload, Record};
-use crate::window::Projection;
+use crate::window::{Pace, Projection, Taken};
 
 use super::environment::Environment;
 use super::error::Error;
@@ -31,6 +31,9 @@ pub(super) struct Stage<'a> {
     records: Vec<Record>,
     payloads: Vec<Option<Payload>>,
     bytes: usize,
+    /// When the next snapshot is due, and those that were.
+    pace: Option<&'a mut Pace>,
+    taken: Vec<Taken>,
 }
 
 impl<'a> Stage<'a> {
@@ -50,7 +53,20 @@ impl<'a> Stage<'a> {
             records,
             payloads,
             bytes: 0,
+            pace: None,
+            taken: Vec::new(),
         }
+    }
+
+    /// Takes the snapshots that are due.
+    pub fn with_pace(mut self, pace: &'a mut Pace) -> Self {
+        self.pace = Some(pace);
+        self
+    }
+
+    /// The snapshots that were due; they may be kept once the entries are stored.
+    pub fn taken(&mut self) -> Vec<Taken> {
+        std::mem::take(&mut self.taken)
     }
 
     /// The number that the next entry gets.
@@ -95,6 +111,11 @@ impl<'a> Stage<'a> {
     fn push(&mut self, sealed: Sealed) {
         debug_assert_eq!(sealed.entry.body.commitments().len(), self.payloads.len());
         self.state.apply(&sealed.entry);
+        if let Some(pace) = &mut self.pace {
+            let (entry, bytes) = (&sealed.entry, sealed.bytes.len());
+            let due = pace.pass(entry, sealed.hash, bytes, self.state);
+            self.taken.extend(due);
+        }
         self.head = Some(sealed.head());
         self.bytes = self.bytes.saturating_add(sealed.bytes.len());
         self.records.push(Record {

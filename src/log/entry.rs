@@ -381,6 +381,14 @@ pub fn open(bytes: &[u8]) -> Result<Sealed, CodecError> {
     })
 }
 
+/// The hash of the entry before, as stored bytes name it; `None` where they are no entry. Nothing
+/// else of them is checked.
+#[must_use]
+pub fn prev_of(bytes: &[u8]) -> Option<Hash> {
+    let prev = bytes.get(48..80)?.try_into().ok()?;
+    (bytes.get(..4)? == MAGIC).then_some(Hash(prev))
+}
+
 /// The bytes an entry's hash covers: all but the checksum.
 #[must_use]
 pub fn hashed(bytes: &[u8]) -> &[u8] {

@@ -3,7 +3,7 @@
 #[cfg(feature = "testkit")]
 mod raw;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -28,7 +28,7 @@ struct State {
     logs: BTreeMap<ConversationId, Log>,
     names: BTreeMap<Name, ConversationId>,
     blobs: BTreeMap<(ConversationId, Hash), Vec<u8>>,
-    derived: HashMap<(ConversationId, String), Vec<u8>>,
+    derived: BTreeMap<(ConversationId, String), Vec<u8>>,
 }
 
 #[derive(Clone, Debug)]
@@ -295,6 +295,22 @@ impl Backend for MemoryStore {
             .derived
             .get(&(conversation, name.to_owned()))
             .cloned())
+    }
+
+    fn derived_before(
+        &self,
+        conversation: ConversationId,
+        prefix: &str,
+        name: &str,
+    ) -> Result<Option<(String, Vec<u8>)>, StoreError> {
+        let state = self.state();
+        let ends = (conversation, prefix.to_owned())..=(conversation, name.to_owned());
+        if ends.is_empty() {
+            return Ok(None);
+        }
+        let mut named = state.derived.range(ends).rev();
+        let found = named.find(|((_, n), _)| n.starts_with(prefix) && n.len() == name.len());
+        Ok(found.map(|((_, name), bytes)| (name.clone(), bytes.clone())))
     }
 
     fn sync(&self, _level: Level) -> Result<(), StoreError> {

@@ -315,6 +315,19 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
         name: &str,
     ) -> Result<Option<Vec<u8>>, StoreError>;
 
+    /// The last derived data of a conversation, in the order of names, whose name begins with
+    /// `prefix`, is as long as `name` and not after it: its name and its bytes. Damaged ones are
+    /// passed over.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    fn derived_before(
+        &self,
+        conversation: ConversationId,
+        prefix: &str,
+        name: &str,
+    ) -> Result<Option<(String, Vec<u8>)>, StoreError>;
+
     /// Brings everything acknowledged so far to the given level.
     ///
     /// # Errors

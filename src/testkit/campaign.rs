@@ -1,6 +1,7 @@
 //! Long runs that come to a figure: laws over so many transitions, alterations of every bit, replay
 //! of so many calls.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
@@ -17,7 +18,8 @@ use super::reached::Reached;
 use super::script::{Op, Script, Speaker, Words};
 use super::tamper::{Alteration, noticed};
 use super::world::{Failure, World};
-use crate::window::Projection;
+use crate::engine::{Conversation, Store};
+use crate::window::{Pace, Projection};
 
 /// How a long run is shared among threads, and who hears how far it is.
 #[derive(Clone, Copy)]
@@ -312,7 +314,8 @@ fn clean_logs(seed: u64, clean: u64, tell: &dyn Fn()) -> Result<(u64, u64), Fail
     Ok((clean, altered))
 }
 
-/// Figure 4: windows of so many calls, live, folded from the start, and looked up after reopening.
+/// Figure 4: windows of so many calls, live, folded from the start, looked up after reopening, and read
+/// without folding, with snapshots and without.
 ///
 /// # Errors
 /// The call whose window was another one.
@@ -335,7 +338,7 @@ pub fn replay_figure(work: Work<'_>, calls: u64) -> Result<Figure, Failure> {
     let conversations = each.iter().map(|e| e.0).fold(0, u64::saturating_add);
     let compared = each.iter().map(|e| e.1).fold(0, u64::saturating_add);
     let value = format!(
-        "100 % of {compared} calls in {conversations} conversations (snapshots are pending)"
+        "100 % of {compared} calls in {conversations} conversations, with and without snapshots"
     );
     let goal = format!("100 % of {calls} calls");
     Ok(Figure::new(
@@ -370,13 +373,24 @@ fn replayed(script: &Script) -> Result<u64, Failure> {
     if let Some((seq, _)) = sent.next() {
         return Err(format!("the call {seq} is not in the log").into());
     }
-    world.reopen()?;
-    for (seq, digest) in &world.sent {
-        if world.chat.window_after(*seq)?.digest != *digest {
-            return Err(
-                format!("the window of the call {seq} is another one after reopening").into(),
-            );
+    let opened = || {
+        let store = Store::on(Arc::clone(&world.backend)).with_pace(Pace::every(13));
+        store.existing(world.chat.name())
+    };
+    let same = |chat: &Conversation, how: &str| -> Result<(), Failure> {
+        for (seq, digest) in &world.sent {
+            if chat.window_after(*seq)?.digest != *digest {
+                let what = format!("the window of the call {seq} is another one {how}");
+                return Err(what.into());
+            }
         }
-    }
+        Ok(())
+    };
+    same(&opened()?, "without being folded")?;
+    opened()?.take_snapshots()?;
+    same(&opened()?, "with snapshots")?;
+    let folded = opened()?;
+    folded.with_projection(|_| ())?;
+    same(&folded, "after reopening")?;
     Ok(u64::try_from(world.sent.len())?)
 }

@@ -88,6 +88,7 @@ named! {
     SweepBlobs = "sweep-blobs", "Destroys blobs that nothing mentions.";
     PutDerived = "put-derived", "Stores derived data.";
     Derived = "derived", "Reads derived data.";
+    DerivedBefore = "derived-before", "Reads the last derived data up to a name.";
     Sync = "sync", "Brings what was acknowledged to a level.";
     Check = "check", "Looks for damage.";
 }

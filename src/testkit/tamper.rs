@@ -327,6 +327,15 @@ impl Backend for Altered {
         self.inner.derived(conversation, name)
     }
 
+    fn derived_before(
+        &self,
+        conversation: ConversationId,
+        prefix: &str,
+        name: &str,
+    ) -> Result<Option<(String, Vec<u8>)>, StoreError> {
+        self.inner.derived_before(conversation, prefix, name)
+    }
+
     fn sync(&self, _: Level) -> Result<(), StoreError> {
         Ok(())
     }

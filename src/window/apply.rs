@@ -28,6 +28,11 @@ impl Fold {
         self.0.step(entry);
     }
 
+    /// What the entries said so far; digests are not computed.
+    pub(crate) const fn so_far(&self) -> &Projection {
+        &self.0
+    }
+
     /// What the entries said.
     #[must_use]
     pub fn finish(mut self) -> Projection {
@@ -57,6 +62,12 @@ impl Projection {
             at: entry.at,
         };
         self.head = Some(fact);
+        let mut touched = std::mem::take(&mut self.touched);
+        touched.note(entry, |seq| {
+            let message = self.message(MessageId(seq));
+            message.is_some_and(MessageState::visible)
+        });
+        self.touched = touched;
         if let Some(key) = &entry.key {
             self.keys
                 .entry(key.text.clone())

@@ -1,5 +1,9 @@
 //! Groups: connected components of messages that must stay or leave together.
 
+use std::collections::HashMap;
+
+use crate::log::Seq;
+
 /// A union-find over message positions that also lists each component's members.
 #[derive(Clone, Debug, Default)]
 pub struct Groups {
@@ -56,6 +60,25 @@ impl Groups {
     pub fn members(&self, at: usize) -> &[usize] {
         self.members.get(self.root(at)).map_or(&[], Vec::as_slice)
     }
+}
+
+/// The groups among some messages, each given with the messages that its own entry ties it to:
+/// positions, each group ascending, groups in the order of their newest message's position.
+#[must_use]
+pub fn grouped(messages: &[(Seq, Vec<Seq>)]) -> Vec<Vec<usize>> {
+    let mut groups = Groups::default();
+    messages.iter().for_each(|_| groups.push());
+    let positions: HashMap<Seq, usize> = messages.iter().map(|(seq, _)| *seq).zip(0..).collect();
+    for (at, (_, ties)) in messages.iter().enumerate() {
+        let others = ties.iter().filter_map(|seq| positions.get(seq));
+        others.for_each(|other| groups.join(at, *other));
+    }
+    let mut out: Vec<Vec<usize>> = (0..messages.len())
+        .filter(|&i| groups.root(i) == i)
+        .map(|i| groups.members(i).to_vec())
+        .collect();
+    out.sort_unstable_by_key(|members| members.last().copied());
+    out
 }
 
 #[cfg(test)]

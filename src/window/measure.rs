@@ -1,6 +1,6 @@
 //! Measures: sizes that say what was counted and how. They compare only when both are equal.
 
-use crate::log::{Count, Reading, Skeleton, Unit};
+use crate::log::{Count, Reading, Settings, Skeleton, Unit};
 
 use super::state::Projection;
 
@@ -86,38 +86,16 @@ impl Projection {
             .iter()
             .filter_map(|i| self.messages.get(i.index)?.skeleton())
             .collect();
-        let counts: Option<Vec<&Count>> = match measure {
-            Measure::Estimate => None,
-            _ => skeletons.iter().map(|s| counted(s)).collect(),
-        };
-        let method = counts
-            .as_ref()
-            .and_then(|c| c.first())
-            .map(|c| c.method.clone());
-        let same = |c: &Vec<&Count>| c.iter().all(|x| Some(&x.method) == method.as_ref());
-        let (method, items) = match (counts.filter(same), method) {
-            (Some(counts), Some(method)) => (method, counts.iter().map(|c| c.amount).collect()),
-            _ => (
-                ESTIMATE.to_owned(),
-                skeletons.iter().map(|s| estimate(s)).collect::<Vec<_>>(),
-            ),
-        };
+        let (method, items) = sizes(&skeletons, measure != Measure::Estimate);
         let served = self.served();
         let reading = match (measure, served) {
             (Measure::Auto | Measure::Reported, Ok(reading)) => Some(reading),
             (Measure::Reported, Err(none)) => return Err(none),
             _ => None,
         };
-        let sum = |from: usize| {
-            items
-                .iter()
-                .skip(from)
-                .copied()
-                .fold(0, u64::saturating_add)
-        };
         Ok(match reading {
             Some((from, input)) => {
-                let total = input.saturating_add(sum(from));
+                let total = input.saturating_add(sum(&items, from));
                 Tokens {
                     method: format!("reported+{method}"),
                     total,
@@ -125,7 +103,8 @@ impl Projection {
                 }
             }
             None => {
-                let total = sum(0).saturating_add(self.overhead(&method));
+                let settings = self.settings().map(|(_, s)| s);
+                let total = sum(&items, 0).saturating_add(overhead(settings, &method));
                 Tokens {
                     method,
                     total,
@@ -151,18 +130,58 @@ impl Projection {
             Err(NoReading::Stale)
         }
     }
+}
 
-    /// Tokens that the request settings cost, by the same method. For the estimate their bytes stand
-    /// for UTF-16, which they exceed only outside ASCII; the first byte is the payload's tag.
-    fn overhead(&self, method: &str) -> u64 {
-        let Some((_, settings)) = self.settings() else {
-            return 0;
-        };
-        match settings.overhead.as_ref().filter(|c| c.method == method) {
-            Some(counted) => counted.amount,
-            None if method == ESTIMATE => settings.content.bytes.saturating_sub(1).div_ceil(4),
-            None => 0,
+impl Tokens {
+    /// The tokens of a window of these messages under these settings: counted where every message
+    /// carries its count, else estimated.
+    #[must_use]
+    pub fn of(skeletons: &[&Skeleton], settings: Option<&Settings>) -> Self {
+        let (method, items) = sizes(skeletons, true);
+        let total = sum(&items, 0).saturating_add(overhead(settings, &method));
+        Self {
+            method,
+            total,
+            items,
         }
+    }
+}
+
+/// The sizes of messages by one method throughout: the tokenizer's where each carries its count and
+/// counts are wanted, else the estimate.
+fn sizes(skeletons: &[&Skeleton], counts: bool) -> (String, Vec<u64>) {
+    let counts: Option<Vec<&Count>> = counts
+        .then(|| skeletons.iter().map(|s| counted(s)).collect())
+        .flatten();
+    let method = counts
+        .as_ref()
+        .and_then(|c| c.first())
+        .map(|c| c.method.clone());
+    let same = |c: &Vec<&Count>| c.iter().all(|x| Some(&x.method) == method.as_ref());
+    match (counts.filter(same), method) {
+        (Some(counts), Some(method)) => (method, counts.iter().map(|c| c.amount).collect()),
+        _ => (
+            ESTIMATE.to_owned(),
+            skeletons.iter().map(|s| estimate(s)).collect(),
+        ),
+    }
+}
+
+fn sum(items: &[u64], from: usize) -> u64 {
+    let items = items.iter().skip(from);
+    items.copied().fold(0, u64::saturating_add)
+}
+
+/// Tokens that request settings cost, by the same method. For the estimate their bytes stand for
+/// UTF-16, which they exceed only outside ASCII; the first byte is the payload's tag.
+fn overhead(settings: Option<&Settings>, method: &str) -> u64 {
+    let Some(settings) = settings else {
+        return 0;
+    };
+    match settings.overhead.as_ref().filter(|c| c.method == method) {
+        Some(counted) => counted.amount,
+        None if method == ESTIMATE => settings.content.bytes.saturating_sub(1).div_ceil(4),
+        None => 0,
     }
 }
 

@@ -6,15 +6,19 @@ mod bind;
 mod group;
 mod guard;
 mod measure;
+mod outline;
+mod snapshot;
 mod state;
 mod stretch;
 mod view;
 
 pub use apply::Fold;
 pub use bind::{BindError, Binding};
-pub use group::Groups;
+pub use group::{Groups, grouped};
 pub use guard::{Cut, Decision, Fate, GroupView, decide};
 pub use measure::{COUNT, ESTIMATE, Measure, NoReading, TIKTOKEN, Tokens, count, estimate};
+pub use outline::{Asked, Look, Outline, Placed, Step, Touched, answered, is_message};
+pub use snapshot::{Pace, Snapshot, Taken};
 pub use state::{
     CallInfo, Conservation, Fact, Form, Life, LifeEnd, MessageState, Projection, RefusalSpan,
     ReturnInfo, Sent, VisitInfo,

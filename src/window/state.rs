@@ -10,6 +10,7 @@ use crate::log::{
 use crate::planted::{Bug, planted};
 
 use super::group::Groups;
+use super::outline::Touched;
 use super::stretch::Stretches;
 use super::view::Item;
 
@@ -330,6 +331,7 @@ pub struct Projection {
     pub(super) unsupported: Option<Seq>,
     /// Idempotency keys: the first entry and how many entries the request wrote.
     pub(super) keys: BTreeMap<String, (Seq, u32)>,
+    pub(super) touched: Touched,
     /// Stays that ended without a stand-in, for totals.
     pub(super) evictions: u64,
     /// Refusals ever listed.
@@ -565,6 +567,38 @@ impl Projection {
     #[must_use]
     pub const fn evictions(&self) -> u64 {
         self.evictions
+    }
+
+    /// About how many bytes of memory it takes. Counted from lengths, so that asking costs nothing.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        // What an allocation takes beside what was asked for, and what maps leave free.
+        const BESIDE: usize = 24;
+        let of = |n: usize, each: usize| n.saturating_mul(each.saturating_add(BESIDE));
+        let form = size_of::<Form>().saturating_add(size_of::<crate::log::PartSkeleton>());
+        // A list that grew one by one has room for four; a group is a list and a place in another.
+        let message = size_of::<MessageState>()
+            .saturating_add(form)
+            .saturating_add(size_of::<[Life; 4]>())
+            .saturating_add(6 * BESIDE)
+            .saturating_add(64);
+        let call = size_of::<CallInfo>().saturating_add(size_of::<[Label; 3]>());
+        let refusals = usize::try_from(self.refusals).unwrap_or(usize::MAX);
+        [
+            of(self.messages.len(), message),
+            of(self.calls.len(), call),
+            of(
+                self.items.len(),
+                size_of::<Item>().saturating_add(size_of::<Hash>()),
+            ),
+            of(self.sent.len(), size_of::<Sent>()),
+            of(self.visits.len(), size_of::<VisitInfo>()),
+            of(refusals, size_of::<RefusalSpan>()),
+            of(self.keys.len(), 3 * BESIDE),
+            of(self.settings.len(), size_of::<(Seq, Settings)>()),
+        ]
+        .into_iter()
+        .fold(0, usize::saturating_add)
     }
 
     /// How many message refusals were ever listed.

@@ -1,18 +1,16 @@
 //! The window as a value: its items in order, and its digest.
 
-use std::collections::HashMap;
-
 use crate::log::{Commitment, Hash, MessageId, Seq};
 
 use crate::planted::{Bug, planted};
 
-use super::group::Groups;
+use super::group::grouped;
 use super::state::{MessageState, Projection};
 
 const WINDOW_CONTEXT: &str = "ctxlog window v1";
 
 /// One message of a window.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Item {
     /// Where it stands.
     pub place: Seq,
@@ -22,8 +20,33 @@ pub struct Item {
     pub form: Seq,
     /// The content's commitment.
     pub content: Commitment,
-    /// Its position in [`Projection::messages`].
+    /// Its position in [`Projection::messages`], in windows that a projection holds itself.
     pub(super) index: usize,
+}
+
+/// Where a projection keeps a message says nothing of the window.
+impl PartialEq for Item {
+    fn eq(&self, other: &Self) -> bool {
+        let of = |i: &Self| (i.place, i.id, i.form, i.content);
+        of(self) == of(other)
+    }
+}
+
+impl Eq for Item {}
+
+impl Item {
+    /// An item of a window that no projection holds.
+    #[must_use]
+    pub const fn new(place: Seq, id: MessageId, form: Seq, content: Commitment) -> Self {
+        let index = usize::MAX;
+        Self {
+            place,
+            id,
+            form,
+            content,
+            index,
+        }
+    }
 }
 
 /// The digest after one more item.
@@ -66,7 +89,9 @@ pub struct Window {
 }
 
 impl Window {
-    fn new(at: Option<Seq>, items: Vec<Item>) -> Self {
+    /// A window of these items, in order.
+    #[must_use]
+    pub fn new(at: Option<Seq>, items: Vec<Item>) -> Self {
         let digest = items.iter().fold(Hash::ZERO, digest_step);
         Self { at, items, digest }
     }
@@ -123,25 +148,13 @@ impl Projection {
     /// of their newest item's place.
     #[must_use]
     pub fn groups_of(&self, window: &Window) -> Vec<Vec<usize>> {
-        let mut groups = Groups::default();
-        window.items.iter().for_each(|_| groups.push());
-        let positions: HashMap<Seq, usize> =
-            (window.items.iter().map(|i| i.id.seq()).zip(0..)).collect();
-        let position = |seq: Seq| positions.get(&seq).copied();
-        for (at, item) in window.items.iter().enumerate() {
-            let Some(message) = self.messages.get(item.index) else {
-                continue;
-            };
-            edges(message)
-                .filter_map(position)
-                .for_each(|other| groups.join(at, other));
-        }
-        let mut out: Vec<Vec<usize>> = (0..window.items.len())
-            .filter(|&i| groups.root(i) == i)
-            .map(|i| groups.members(i).to_vec())
+        let ties = |item: &Item| self.message(item.id).map(|m| edges(m).collect());
+        let messages: Vec<(Seq, Vec<Seq>)> = window
+            .items
+            .iter()
+            .map(|item| (item.id.seq(), ties(item).unwrap_or_default()))
             .collect();
-        out.sort_unstable_by_key(|members| members.last().copied());
-        out
+        grouped(&messages)
     }
 
     pub(super) fn insert_item(&mut self, index: usize) {

@@ -108,6 +108,15 @@ impl Backend for Failing {
         self.store.derived(of, name)
     }
 
+    fn derived_before(
+        &self,
+        of: ConversationId,
+        prefix: &str,
+        name: &str,
+    ) -> Result<Option<(String, Vec<u8>)>, StoreError> {
+        self.store.derived_before(of, prefix, name)
+    }
+
     fn sync(&self, level: Level) -> Result<(), StoreError> {
         self.allowed()?;
         self.store.sync(level)

@@ -26,9 +26,7 @@ pub fn run(cx: &mut Context, args: &args::Export) -> Result<u8, Failure> {
     };
     let place = at.resolve(&chat)?;
     window::differs(&audit::window(&chat, place)?)?;
-    let rendered = chat
-        .load(chat.window_after(place.seq)?)?
-        .render(profile, args.as_is);
+    let rendered = chat.load_after(place.seq)?.render(profile, args.as_is);
     let Some(path) = &args.output else {
         return window::body(cx, &rendered);
     };

@@ -17,7 +17,7 @@ pub fn run(cx: &mut Context, args: &args::Window) -> Result<u8, Failure> {
     differs(&shown)?;
     match args.format.and_then(args::Body::profile) {
         Some(profile) => {
-            let loaded = chat.load(chat.window_after(place.seq)?)?;
+            let loaded = chat.load_after(place.seq)?;
             body(cx, &loaded.render(profile, args.as_is))
         }
         None => show(cx, &chat, &shown, args.format.is_some(), args.long),

@@ -2,8 +2,9 @@
 
 use super::{Import, cleared_words, compacted_words, key, object, returned_words, rewound_words};
 use crate::engine::content::intact;
-use crate::engine::conversation::{Conversation, State};
+use crate::engine::conversation::Conversation;
 use crate::engine::error::{Error, Refusal};
+use crate::engine::known::State;
 use crate::formats::{Step, json};
 use crate::log::{Body, Configured, Edited, Fields, Json, RequestReason, Seq, Usage, payload};
 

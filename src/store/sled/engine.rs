@@ -272,6 +272,21 @@ pub(super) struct Scan {
     iter: Option<::sled::Iter>,
 }
 
+impl Scan {
+    /// The same from the last to the first.
+    pub(super) fn backwards(self) -> impl Iterator<Item = Result<(IVec, IVec), StoreError>> {
+        let mut iter = self.iter;
+        std::iter::from_fn(move || {
+            let from = iter.as_mut()?;
+            let next = guarded("scanning", || from.next_back().transpose()).transpose();
+            if !matches!(next, Some(Ok(_))) {
+                iter = None;
+            }
+            next
+        })
+    }
+}
+
 impl Iterator for Scan {
     type Item = Result<(IVec, IVec), StoreError>;
 

@@ -91,6 +91,20 @@ pub(super) fn derived(conversation: ConversationId, name: &str) -> Vec<u8> {
     key
 }
 
+/// What the keys of all derived data begin with whose names begin with `prefix` and are of this
+/// length.
+pub(super) fn derived_of(conversation: ConversationId, prefix: &str, length: usize) -> Vec<u8> {
+    let mut key = owned(DERIVED, conversation);
+    key.extend(u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
+    key.extend(prefix.as_bytes());
+    key
+}
+
+/// The name in the key of derived data.
+pub(super) fn derived_name(key: &[u8]) -> Option<&str> {
+    std::str::from_utf8(key.get(OWNER + 4..)?).ok()
+}
+
 /// Lengths before texts: no namespace can look like another, whatever its characters.
 pub(super) fn namespace(segments: &[String]) -> Vec<u8> {
     let mut key = vec![NAME];

@@ -506,6 +506,15 @@ impl Backend for SledStore {
         self.trusted(self.read_derived(conversation, name))
     }
 
+    fn derived_before(
+        &self,
+        conversation: ConversationId,
+        prefix: &str,
+        name: &str,
+    ) -> Result<Option<(String, Vec<u8>)>, StoreError> {
+        self.trusted(self.read_derived_before(conversation, prefix, name))
+    }
+
     fn sync(&self, level: Level) -> Result<(), StoreError> {
         self.write(Vec::new(), level)
     }

@@ -155,6 +155,32 @@ impl SledStore {
         }
     }
 
+    pub(super) fn read_derived_before(
+        &self,
+        conversation: ConversationId,
+        prefix: &str,
+        name: &str,
+    ) -> Result<Option<(String, Vec<u8>)>, StoreError> {
+        let from = keys::derived_of(conversation, prefix, name.len());
+        let to = keys::after(&keys::derived(conversation, name));
+        if from >= to {
+            return Ok(None);
+        }
+        for found in self.engine().scan(&from, &to)?.backwards() {
+            let (key, _) = found?;
+            let Some((base, 0)) = keys::content(&key) else {
+                continue; // read with the first chunk
+            };
+            let Some(name) = keys::derived_name(base) else {
+                continue;
+            };
+            if let Some(bytes) = self.read_derived(conversation, name)? {
+                return Ok(Some((name.to_owned(), bytes)));
+            }
+        }
+        Ok(None)
+    }
+
     pub(super) fn read_check(
         &self,
         conversation: Option<ConversationId>,

@@ -132,6 +132,16 @@ impl Backend for FaultStore {
         self.read(Verb::Derived)?.derived(conversation, name)
     }
 
+    fn derived_before(
+        &self,
+        conversation: ConversationId,
+        prefix: &str,
+        name: &str,
+    ) -> Result<Option<(String, Vec<u8>)>, StoreError> {
+        self.read(Verb::DerivedBefore)?
+            .derived_before(conversation, prefix, name)
+    }
+
     fn sync(&self, level: Level) -> Result<(), StoreError> {
         self.medium().sync(self.life, level)
     }

@@ -4,6 +4,7 @@
 mod bytes;
 mod explain;
 mod sharing;
+mod snapshots;
 mod visits;
 mod windows;
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::snapshots::with_and_without_snapshots;
 use super::visits::{blind, of_envelope_or_request, protection, refusals};
 use super::{Found, demand};
 use crate::formats::lint::lint;
@@ -186,7 +187,7 @@ pub(super) fn order(case: &Case<'_>) -> Found {
 }
 
 /// What was shown as it happened is what the log gives back: folded from the start, looked up in
-/// the table of lives, and after opening the store anew. Recorded digests are those of these windows,
+/// the table of lives, and after opening the store anew, with and without snapshots. Recorded digests are those of these windows,
 /// and of the windows that calls handed out.
 pub(super) fn replay(case: &Case<'_>) -> Found {
     let run = case.run()?;
@@ -222,6 +223,7 @@ pub(super) fn replay(case: &Case<'_>) -> Found {
             "the call {call} handed out another window than it recorded"
         );
     }
+    with_and_without_snapshots(&run.world, chat.name())?;
     reopened(case.fresh()?)
 }
 

@@ -116,7 +116,9 @@ impl Site {
             }
             Verb::Sync => import(&fresh).map(|()| written),
             Verb::Check => audit::verify(&fresh, &listed(chat), &mut |_, _| {}).map(|_| read),
-            Verb::SweepBlobs | Verb::PutDerived | Verb::Derived => self.verb(verb),
+            Verb::SweepBlobs | Verb::PutDerived | Verb::Derived | Verb::DerivedBefore => {
+                self.verb(verb)
+            }
         };
         Ok(match answer {
             Ok(level) => Answer::Done(level),
@@ -133,6 +135,7 @@ impl Site {
                 self.medium.sweep_blobs(self.id, &keep)?;
             }
             Verb::PutDerived => self.medium.put_derived(self.id, "cache", b"newer")?,
+            Verb::DerivedBefore => drop(self.medium.derived_before(self.id, "c", "cache")?),
             _ => drop(self.medium.derived(self.id, "cache")?),
         }
         Ok(None)

@@ -233,6 +233,7 @@ const fn used(verb: Verb) -> bool {
             | Verb::SweepBlobs
             | Verb::PutDerived
             | Verb::Derived
+            | Verb::DerivedBefore
             | Verb::Check
             | Verb::List
     )

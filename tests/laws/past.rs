@@ -1,0 +1,376 @@
+//! Windows of the past: what they cost, as counted reads; that snapshots stay small; and what is held
+//! in memory.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ctxlog::engine::{Conversation, Store};
+use ctxlog::log::{ConversationId, Hash, Head, Iteration, Message, Seq, Unit};
+use ctxlog::store::{Backend, Batch, Level, Listed, MemoryStore, Name, Payload, StoreError};
+use ctxlog::strategy::{Frame, Plan, Strategy, parse};
+use ctxlog::testkit::generate::script;
+use ctxlog::testkit::{Script, World};
+use proptest::prelude::*;
+
+/// A store in memory that counts the entries it shows.
+#[derive(Debug, Default)]
+struct Counting {
+    store: MemoryStore,
+    shown: AtomicU64,
+}
+
+impl Counting {
+    fn shown_by<T>(&self, work: impl FnOnce() -> T) -> (T, u64) {
+        let before = self.shown.load(Ordering::SeqCst);
+        let done = work();
+        (done, self.shown.load(Ordering::SeqCst) - before)
+    }
+}
+
+type Res<T> = Result<T, StoreError>;
+type Id = ConversationId;
+
+impl Backend for Counting {
+    fn append(&self, batch: Batch, level: Level) -> Res<()> {
+        self.store.append(batch, level)
+    }
+    fn head(&self, of: Id) -> Res<Option<Head>> {
+        self.store.head(of)
+    }
+    fn durable_head(&self, of: Id) -> Res<Option<Head>> {
+        self.store.durable_head(of)
+    }
+    fn entries(
+        &self,
+        of: Id,
+        from: Seq,
+        to: Seq,
+        show: &mut dyn FnMut(Seq, &[u8]) -> ControlFlow<()>,
+    ) -> Res<()> {
+        self.store.entries(of, from, to, &mut |seq, bytes| {
+            self.shown.fetch_add(1, Ordering::SeqCst);
+            show(seq, bytes)
+        })
+    }
+    fn payload(&self, of: Id, seq: Seq, index: u32) -> Res<Option<Payload>> {
+        self.store.payload(of, seq, index)
+    }
+    fn destroy_payload(&self, of: Id, seq: Seq, index: u32, level: Level) -> Res<()> {
+        self.store.destroy_payload(of, seq, index, level)
+    }
+    fn list(&self, prefix: &[String]) -> Res<Vec<Listed>> {
+        self.store.list(prefix)
+    }
+    fn find(&self, name: &Name) -> Res<Option<Id>> {
+        self.store.find(name)
+    }
+    fn put_blob(&self, of: Id, at: Hash, bytes: &[u8]) -> Res<()> {
+        self.store.put_blob(of, at, bytes)
+    }
+    fn blob(&self, of: Id, at: Hash) -> Res<Option<Vec<u8>>> {
+        self.store.blob(of, at)
+    }
+    fn sweep_blobs(&self, of: Id, keep: &dyn Fn(&Hash) -> bool) -> Res<u64> {
+        self.store.sweep_blobs(of, keep)
+    }
+    fn put_derived(&self, of: Id, name: &str, bytes: &[u8]) -> Res<()> {
+        self.store.put_derived(of, name, bytes)
+    }
+    fn derived(&self, of: Id, name: &str) -> Res<Option<Vec<u8>>> {
+        self.store.derived(of, name)
+    }
+    fn derived_before(&self, of: Id, prefix: &str, name: &str) -> Res<Option<(String, Vec<u8>)>> {
+        self.store.derived_before(of, prefix, name)
+    }
+    fn sync(&self, level: Level) -> Res<()> {
+        self.store.sync(level)
+    }
+    fn check(&self, of: Option<Id>) -> Res<Vec<StoreError>> {
+        self.store.check(of)
+    }
+}
+
+/// Turns of a question, an answer and a call.
+fn talk(chat: &Conversation, turns: usize) {
+    for turn in 0..turns {
+        chat.append(Message::person(format!("question {turn}")))
+            .unwrap();
+        chat.call().unwrap();
+        chat.append(Message::model(format!("answer {turn}")))
+            .unwrap();
+    }
+}
+
+fn long(counting: &Arc<Counting>, name: &str, turns: usize) -> Conversation {
+    let backend: Arc<dyn Backend> = Arc::clone(counting) as _;
+    let chat = Store::on(backend).conversation(name).unwrap();
+    let chat = chat
+        .with_strategies(vec![parse("sliding-window:keep=10").unwrap()])
+        .unwrap();
+    talk(&chat, turns);
+    chat
+}
+
+/// Snapshots: how many, and their bytes with their names.
+fn snapshots(backend: &dyn Backend, id: Id) -> (usize, usize) {
+    let (mut many, mut bytes) = (0, 0);
+    let mut until = Some(u64::MAX);
+    while let Some(n) = until {
+        let name = format!("window/{n:016x}");
+        let Some((name, found)) = backend.derived_before(id, "window/", &name).unwrap() else {
+            break;
+        };
+        many += 1;
+        bytes += name.len() + found.len();
+        let at = u64::from_str_radix(name.trim_start_matches("window/"), 16).unwrap();
+        until = at.checked_sub(1);
+    }
+    (many, bytes)
+}
+
+fn entry_bytes(backend: &dyn Backend, id: Id) -> usize {
+    let mut bytes = 0;
+    let mut count = |_: Seq, entry: &[u8]| {
+        bytes += entry.len();
+        ControlFlow::Continue(())
+    };
+    backend
+        .entries(id, Seq(0), Seq(u64::MAX), &mut count)
+        .unwrap();
+    bytes
+}
+
+/// What the window of a call costs at most, in entries that are looked at: the way to the call, the
+/// tail behind a snapshot, the window itself.
+const AT_MOST: u64 = 250;
+
+#[test]
+fn a_past_window_costs_the_window_and_not_the_log() {
+    for turns in [600, 2_400] {
+        let counting = Arc::new(Counting::default());
+        let written = long(&counting, "a", turns);
+        let backend: Arc<dyn Backend> = Arc::clone(&counting) as _;
+        let (chat, shown) = counting.shown_by(|| {
+            let store = Store::on(backend);
+            store.list().unwrap();
+            store.existing("a").unwrap()
+        });
+        assert_eq!(shown, 0, "naming a conversation folds nothing");
+        for iteration in (1..=turns as u64).step_by(61).map(Iteration) {
+            let (outline, shown) = counting.shown_by(|| chat.outline_at(iteration).unwrap());
+            assert!(
+                shown <= AT_MOST,
+                "{shown} entries for {iteration} of {turns}"
+            );
+            let (window, shown) = counting.shown_by(|| chat.window_at(iteration).unwrap());
+            assert!(
+                shown <= AT_MOST,
+                "{shown} entries for {iteration} of {turns}"
+            );
+            let ids: Vec<_> = window.items.iter().map(|i| i.id).collect();
+            let placed: Vec<_> = outline.items().iter().map(|i| i.id).collect();
+            assert_eq!(ids, placed);
+            assert_eq!(window, written.window_at(iteration).unwrap());
+        }
+    }
+}
+
+#[test]
+fn why_costs_the_stay_and_not_the_log() {
+    for turns in [600, 2_400] {
+        let counting = Arc::new(Counting::default());
+        let written = long(&counting, "a", turns);
+        let ids =
+            written.with_projection(|p| p.messages().iter().map(|m| m.id).collect::<Vec<_>>());
+        for id in ids.unwrap().into_iter().step_by(37) {
+            let backend: Arc<dyn Backend> = Arc::clone(&counting) as _;
+            let chat = Store::on(backend).existing("a").unwrap();
+            let (told, shown) = counting.shown_by(|| chat.why(id).unwrap());
+            assert!(
+                shown <= 3 * AT_MOST,
+                "{shown} entries for {id} of {turns} turns"
+            );
+            assert_eq!(told, written.why(id).unwrap());
+            assert!(!told.lives.is_empty());
+        }
+    }
+}
+
+#[test]
+fn what_came_back_costs_no_fold_either() {
+    let counting = Arc::new(Counting::default());
+    let written = long(&counting, "a", 800);
+    for n in 0..30 {
+        let away = written.with_projection(|p| {
+            let away = p.messages().iter().filter(|m| !m.visible());
+            away.map(|m| m.id).nth(40 * n).unwrap()
+        });
+        written.restore(away.unwrap()).unwrap();
+        talk(&written, 20);
+    }
+    let backend: Arc<dyn Backend> = Arc::clone(&counting) as _;
+    let chat = Store::on(backend).existing("a").unwrap();
+    for iteration in (1..=1_400).step_by(7).map(Iteration) {
+        let (window, shown) = counting.shown_by(|| chat.window_at(iteration).unwrap());
+        assert!(shown <= AT_MOST, "{shown} entries for {iteration}");
+        assert_eq!(window, written.window_at(iteration).unwrap());
+    }
+}
+
+fn sixteenth(backend: &dyn Backend, id: Id, at_least: usize) {
+    let (many, bytes) = snapshots(backend, id);
+    let log = entry_bytes(backend, id);
+    assert!(many >= at_least, "{many} snapshots of {log} bytes");
+    assert!(bytes * 16 < log, "{bytes} bytes of snapshots, {log} of log");
+}
+
+#[test]
+fn snapshots_are_smaller_than_a_sixteenth_of_a_long_log() {
+    for (spec, restored) in [
+        ("sliding-window:keep=10", 0),
+        ("sliding-window:keep=10", 3),
+        ("sliding-window:keep=700", 2),
+        ("token-budget:limit=20000,measure=estimate", 1),
+    ] {
+        let store = Store::in_memory();
+        let chat = store.conversation("a").unwrap();
+        let chat = chat.with_strategies(vec![parse(spec).unwrap()]).unwrap();
+        talk(&chat, 900);
+        for round in 0..if restored == 0 { 0 } else { 60 } {
+            for _ in 0..restored {
+                let away = chat.with_projection(|p| {
+                    let away = p.messages().iter().rev().filter(|m| !m.visible());
+                    away.map(|m| m.id).nth(round)
+                });
+                let _ = away.unwrap().map(|id| chat.restore(id));
+            }
+            talk(&chat, 1);
+        }
+        sixteenth(store.backend(), chat.id(), 1);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn snapshots_are_smaller_than_a_sixteenth_of_the_log(script in script()) {
+        let mut world = World::new(&script, &[]).unwrap();
+        for _ in 0..12 {
+            world.perform_all(&script.ops).unwrap();
+        }
+        sixteenth(world.backend.as_ref(), world.chat.id(), 0);
+        lost(&script, &world);
+    }
+}
+
+/// Made anew by whoever folds the log, snapshots are those that the writer took, to the byte.
+fn lost(script: &Script, world: &World) {
+    let id = world.chat.id();
+    let fresh = MemoryStore::new();
+    let mut records = Vec::new();
+    for sealed in world.sealed().unwrap() {
+        let payloads = (0..sealed.entry.body.commitments().len() as u32)
+            .map(|n| world.backend.payload(id, sealed.entry.seq, n).unwrap())
+            .collect();
+        records.push(ctxlog::store::Record {
+            seq: sealed.entry.seq,
+            hash: sealed.hash,
+            entry: sealed.bytes,
+            payloads,
+        });
+    }
+    let name = Name {
+        namespace: vec!["default".into()],
+        name: "a".into(),
+    };
+    let batch = Batch {
+        conversation: id,
+        expected: None,
+        birth: Some(name),
+        records,
+    };
+    fresh.append(batch, Level::Synced).unwrap();
+    let backend: Arc<dyn Backend> = Arc::new(fresh);
+    let chat = Store::on(Arc::clone(&backend)).existing("a").unwrap();
+    chat.with_projection(|_| ()).unwrap();
+    let of = |backend: &dyn Backend| {
+        let last = format!("window/{:016x}", u64::MAX);
+        let newest = backend.derived_before(id, "window/", &last).unwrap();
+        (snapshots(backend, id), newest)
+    };
+    assert_eq!(of(backend.as_ref()), of(world.backend.as_ref()), "{script}");
+}
+
+#[derive(Debug)]
+struct Own;
+
+impl Strategy for Own {
+    fn spec(&self) -> String {
+        "my-own".to_owned()
+    }
+
+    fn unit(&self) -> Unit {
+        Unit::Message
+    }
+
+    fn plan(&self, _: &Frame<'_>) -> Plan {
+        Plan::NotDue
+    }
+}
+
+#[test]
+fn folds_beyond_the_budget_are_given_up_and_read_again_when_needed() {
+    let counting = Arc::new(Counting::default());
+    let names: Vec<String> = (0..40).map(|n| format!("c{n}")).collect();
+    let backend: Arc<dyn Backend> = Arc::clone(&counting) as _;
+    let writing = Store::on(Arc::clone(&backend));
+    for name in &names {
+        talk(&writing.conversation(name).unwrap(), 40);
+    }
+    let one = writing.existing("c0").unwrap();
+    let bytes = one.with_projection(|p| p.bytes()).unwrap();
+    let store = Store::on(backend).with_memory(10 * bytes);
+    let touch = |name: &str| {
+        let chat = store.existing(name).unwrap();
+        let (found, shown) = counting.shown_by(|| chat.with_projection(|p| p.window_len()));
+        assert_eq!(found.unwrap(), 80);
+        shown
+    };
+    let first: Vec<u64> = names.iter().map(|name| touch(name)).collect();
+    assert!(first.iter().all(|shown| *shown > 100), "{first:?}");
+    let held = names.iter().rev().take_while(|name| touch(name) == 0);
+    let held = held.count();
+    assert!((3..=10).contains(&held), "{held} of 40 are held");
+    // One that was given up writes on where it was.
+    let chat = store.existing("c0").unwrap();
+    talk(&chat, 1);
+    assert_eq!(chat.window().unwrap().items.len(), 82);
+}
+
+#[test]
+fn strategies_of_ones_own_are_known_after_their_fold_was_given_up() {
+    let store = Store::in_memory().with_memory(0);
+    let chat = store.conversation("a").unwrap().with_strategy(Own).unwrap();
+    for n in 0..5 {
+        talk(&store.conversation(&format!("other {n}")).unwrap(), 3);
+    }
+    chat.call().unwrap();
+    drop(chat);
+    talk(&store.conversation("another").unwrap(), 3);
+    store.existing("a").unwrap().call().unwrap();
+}
+
+#[test]
+fn a_conversation_in_use_is_not_given_up_while_others_are() {
+    let store = Store::in_memory().with_memory(0);
+    let chat = store.conversation("a").unwrap();
+    talk(&chat, 3);
+    chat.with_projection(|p| {
+        talk(&store.conversation("b").unwrap(), 3);
+        assert_eq!(p.window_len(), 6);
+    })
+    .unwrap();
+    assert_eq!(chat.window().unwrap().items.len(), 6);
+}
