@@ -543,8 +543,9 @@ impl Conversation {
     /// # Errors
     /// `unsupported-entry` when the log holds an unknown kind that changes windows.
     pub fn window(&self) -> Result<Window, Error> {
-        let state = self.lock()?;
+        let mut state = self.lock()?;
         supported(&state.projection, state.head.map_or(Seq(0), |h| h.seq))?;
+        state.projection.settle();
         Ok(state.projection.window())
     }
 

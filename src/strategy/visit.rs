@@ -7,7 +7,7 @@ use crate::log::{
     VisitOutcome, Visited,
 };
 use crate::planted::{Bug, planted};
-use crate::window::{Cut, Decision, Fate, Projection, VisitInfo, decide};
+use crate::window::{Cut, Fate, Memo, Projection, Verdict, VisitInfo};
 
 use super::{Frame, Plan, Strategy};
 
@@ -19,8 +19,9 @@ pub enum Outlook {
     NotDue,
     /// It is due, but nothing is newly free to leave since a visit that freed nothing.
     StandsDown,
-    /// It visited: the entry to file.
-    Visit(Visited),
+    /// It visited: the entry to file, and what the strategy's next visit may build on once it is
+    /// filed ([`Projection::remember`]).
+    Visit(Visited, Option<Memo>),
 }
 
 /// Lets a strategy look at the window now.
@@ -75,25 +76,29 @@ impl Look<'_> {
             method: "none".to_owned(),
             amount: 0,
         };
-        Outlook::Visit(Visited {
+        let visited = Visited {
             before: nothing.clone(),
             after: nothing,
             outcome,
             ..self.blank()
-        })
+        };
+        Outlook::Visit(visited, None)
     }
 
     fn due(&self, frame: &Frame<'_>, before: Reading, limit: u64, cut: &Cut) -> Outlook {
-        let decision = decide(self.state, frame.groups(), cut);
+        let decision = frame.decide(cut);
         let fruitless = |v: &VisitInfo| !v.freed && v.outcome.asked();
         let stands_down = !planted(Bug::NeverStandsDown);
         if stands_down && !decision.frees() && self.previous().is_some_and(fruitless) {
             return Outlook::StandsDown;
         }
-        let (refused, released) = self.changed_refusals(frame, &decision);
-        let left = self.left(frame, &decision);
+        let strategy = self.state.strategy_named(&self.spec);
+        let all = planted(Bug::EveryRefusalIsListedAgain);
+        let before_this = self.asked_before().filter(|_| !all).map(|v| v.fact.seq);
+        let verdicts = self.state.verdicts(&decision, strategy, before_this);
+        let (refused, released) = self.changed_refusals(strategy, &verdicts);
         let met = decision.shortfall == 0;
-        Outlook::Visit(Visited {
+        let visited = Visited {
             after: Reading {
                 amount: decision.after,
                 ..before.clone()
@@ -109,13 +114,14 @@ impl Look<'_> {
             shortfall: (!met).then_some(decision.shortfall),
             refused,
             released,
-            first_changed: self.first_changed(frame, &decision),
+            first_changed: first_changed(&verdicts),
             change: Change {
-                left,
+                left: self.left(&verdicts),
                 ..Change::default()
             },
             ..self.blank()
-        })
+        };
+        Outlook::Visit(visited, decision.memo(self.state))
     }
 
     fn blank(&self) -> Visited {
@@ -143,19 +149,17 @@ impl Look<'_> {
         }
     }
 
-    fn left(&self, frame: &Frame<'_>, decision: &Decision) -> Vec<Left> {
+    fn left(&self, verdicts: &[Verdict<'_>]) -> Vec<Left> {
         let mut by_reason: BTreeMap<LeftReason, BTreeSet<MessageId>> = BTreeMap::new();
         let whole = if planted(Bug::GroupIsAPair) {
             2
         } else {
             usize::MAX
         };
-        for (group, fate) in frame.groups().iter().zip(&decision.fates) {
-            if let Fate::Leaves(reason) = fate {
-                by_reason
-                    .entry(*reason)
-                    .or_default()
-                    .extend(group.messages.iter().copied().take(whole));
+        for group in verdicts {
+            if let Fate::Leaves(reason) = group.fate {
+                let ids = group.messages.iter().map(|m| m.id);
+                by_reason.entry(reason).or_default().extend(ids.take(whole));
             }
         }
         let ranges = |ids: &BTreeSet<MessageId>| self.state.ranges(ids);
@@ -169,23 +173,23 @@ impl Look<'_> {
     }
 
     /// Of refusals, only what changed since the strategy's previous visit.
-    fn changed_refusals(&self, frame: &Frame<'_>, decision: &Decision) -> (Vec<Refused>, Ranges) {
-        let strategy = self.state.strategy_named(&self.spec);
-        let standing = |id: MessageId| {
-            let message = self.state.message(id)?;
-            self.state.standing_refusal(strategy?, message)
-        };
+    fn changed_refusals(
+        &self,
+        strategy: Option<usize>,
+        verdicts: &[Verdict<'_>],
+    ) -> (Vec<Refused>, Ranges) {
         let repeats = planted(Bug::EveryRefusalIsListedAgain);
         let mut refused: BTreeMap<GroupReason, BTreeSet<MessageId>> = BTreeMap::new();
         let mut released = BTreeSet::new();
-        for (group, fate) in frame.groups().iter().zip(&decision.fates) {
-            for &id in &group.messages {
-                match (fate, standing(id)) {
-                    (Fate::Refuses(reason), before) if before != Some(*reason) || repeats => {
-                        refused.entry(*reason).or_default().insert(id);
+        for group in verdicts {
+            for message in &group.messages {
+                let standing = strategy.and_then(|s| self.state.standing_refusal(s, message));
+                match (group.fate, standing) {
+                    (Fate::Refuses(reason), before) if before != Some(reason) || repeats => {
+                        refused.entry(reason).or_default().insert(message.id);
                     }
                     (Fate::NotNeeded | Fate::Leaves(_), Some(_)) => {
-                        released.insert(id);
+                        released.insert(message.id);
                     }
                     _ => {}
                 }
@@ -206,20 +210,14 @@ impl Look<'_> {
             .collect();
         (refused, self.state.ranges(&released))
     }
+}
 
-    fn first_changed(&self, frame: &Frame<'_>, decision: &Decision) -> Option<Seq> {
-        let leaving = frame
-            .groups()
-            .iter()
-            .zip(&decision.fates)
-            .filter(|(_, fate)| matches!(fate, Fate::Leaves(_)));
-        let first = leaving.filter_map(|(g, _)| g.messages.first().copied());
-        let places = first
-            .filter_map(|id| self.state.message(id))
-            .map(|m| m.place);
-        if planted(Bug::LastChangeIsNamedFirst) {
-            return places.max();
-        }
-        places.min()
+/// The place of the first message that leaves.
+fn first_changed(verdicts: &[Verdict<'_>]) -> Option<Seq> {
+    let leaving = (verdicts.iter()).filter(|group| matches!(group.fate, Fate::Leaves(_)));
+    let places = leaving.filter_map(|group| group.messages.iter().map(|m| m.place).min());
+    if planted(Bug::LastChangeIsNamedFirst) {
+        return places.max();
     }
+    places.min()
 }

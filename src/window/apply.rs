@@ -3,7 +3,7 @@
 //! It is total: an entry that names things that are not there changes nothing about them. Laws on
 //! what an entry may say are checked where entries are made and by `verify`, never here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::log::{
     Appended, Author, Body, Called, Change, Configured, Entry, LeftReason, MessageId, PartKind,
@@ -12,9 +12,10 @@ use crate::log::{
 
 use crate::planted::{Bug, planted};
 
+use super::index::Share;
 use super::state::{
-    CallInfo, Fact, Form, Life, LifeEnd, MessageState, Projection, RefusalSpan, ReturnInfo, Sent,
-    VisitInfo,
+    CallInfo, Fact, Form, Label, Life, LifeEnd, MessageState, Projection, RefusalSpan, ReturnInfo,
+    Sent, VisitInfo,
 };
 use super::view::edges;
 
@@ -44,10 +45,13 @@ impl Projection {
         fold.finish()
     }
 
-    /// Applies the next entry.
+    /// Applies the next entry. The window is hashed when a call was filed with it, or when someone
+    /// asks for its digest.
     pub fn apply(&mut self, entry: &Entry) {
         self.step(entry);
-        self.settle();
+        if matches!(entry.body, Body::Called(_)) {
+            self.settle();
+        }
     }
 
     fn step(&mut self, entry: &Entry) {
@@ -78,6 +82,7 @@ impl Projection {
                 }
             }
         }
+        self.settle_groups();
     }
 
     fn configured(&mut self, fact: Fact, c: &Configured) {
@@ -99,6 +104,15 @@ impl Projection {
             messages: c.messages,
             provenance: entry.provenance,
         });
+        // A call has seen what was restored before it.
+        let now = self.next_iteration();
+        let mut restored = std::mem::take(&mut self.restored);
+        restored.retain(|index| {
+            self.index.note(*index);
+            let restored = self.messages.get(*index).and_then(|m| m.restored);
+            restored.is_some_and(|at| now <= at)
+        });
+        self.restored = restored;
     }
 
     fn returned(&mut self, entry: &Entry, r: &Returned) {
@@ -114,9 +128,7 @@ impl Projection {
             return;
         };
         // A simulated window is the source's only while nothing has left it.
-        let logged = self
-            .messages
-            .partition_point(|m| m.id.seq() < sent.fact.seq);
+        let logged = self.logged_before(sent.fact.seq);
         let whole = u64::try_from(logged).is_ok_and(|n| n == sent.messages);
         if entry.provenance != Provenance::Simulated || whole {
             self.reading = Some(ReturnInfo {
@@ -188,12 +200,19 @@ impl Projection {
         let index = self.messages.len();
         self.groups.push();
         let partners: Vec<Seq> = edges(&message).collect();
+        self.seqs.push(message.id.seq());
         self.messages.push(message);
         for seq in partners {
-            if let Some(other) = self.index_of(seq) {
+            let Some(other) = self.index_of(seq) else {
+                continue;
+            };
+            let parts = [index, other].map(|at| self.groups.root(at));
+            if parts[0] != parts[1] {
                 self.groups.join(index, other);
+                self.index.join(parts, self.groups.root(index));
             }
         }
+        self.index.note(index);
         index
     }
 
@@ -229,6 +248,7 @@ impl Projection {
 
     fn note_result(&mut self, seq: Seq, part: &PartSkeleton, synthetic: bool) -> Option<Seq> {
         let key = part.answers?;
+        let index = self.index_of(key.0);
         let info = self.calls.get_mut(&key)?;
         if part.is(PartSkeleton::INTERIM) {
             info.interim = true;
@@ -237,14 +257,13 @@ impl Projection {
         let before = info.result.replace((seq, synthetic));
         let label = info.key();
         self.open_parts.remove(&key);
-        if let Some(open) = self.open.get_mut(&label) {
-            open.remove(&key);
-        }
-        let interrupted = self.interrupted.entry(label.clone()).or_default();
+        index.into_iter().for_each(|index| self.index.note(index));
+        remove_from(&mut self.open, &label, key);
         if synthetic {
+            let interrupted = self.interrupted.entry(label.clone()).or_default();
             interrupted.insert(key);
         } else {
-            interrupted.remove(&key);
+            remove_from(&mut self.interrupted, &label, key);
         }
         self.closed.insert(label, key);
         before
@@ -266,7 +285,10 @@ impl Projection {
                 if !self.run_open && (!self.unsettled || self.runs.is_empty()) {
                     self.runs.extend(seq);
                     self.run_open = true;
+                    let over = self.request.drain(..);
+                    over.for_each(|index| self.index.note(index));
                 }
+                self.request.push(index);
             }
             Author::Model => {
                 self.unsettled = waits;
@@ -309,6 +331,7 @@ impl Projection {
         });
         message.absent = None;
         self.stretches.enter(index);
+        self.index.note(index);
         self.insert_item(index);
     }
 
@@ -320,20 +343,10 @@ impl Projection {
         }
     }
 
-    /// Messages of the window leave it together, so that the digests after them are computed once.
+    /// Messages of the window leave it together.
     fn leave_all(&mut self, indices: &[usize], end: &LifeEnd) {
-        let gone: BTreeSet<usize> = indices.iter().copied().collect();
-        let first = gone.iter().filter_map(|i| self.position(*i)).min();
-        if let Some(first) = first {
-            let mut at: usize = 0;
-            self.items.retain(|item| {
-                let stays = at < first || !gone.contains(&item.index);
-                at = at.saturating_add(1);
-                stays
-            });
-            self.changed_from(first);
-        }
-        for index in gone {
+        for &index in indices {
+            self.remove_item(index);
             self.end_stay(index, end.clone());
         }
     }
@@ -351,17 +364,9 @@ impl Projection {
         message.absent = Some(end);
         message.pinned = false;
         message.restored = None;
+        self.index.note(index);
         self.evictions = self.evictions.saturating_add(evicted);
         self.close_refusals(index);
-    }
-
-    /// Where a message stands in the window now.
-    fn position(&self, index: usize) -> Option<usize> {
-        let message = self.messages.get(index)?;
-        let key = (message.place, message.id);
-        self.items
-            .binary_search_by_key(&key, |i| (i.place, i.id))
-            .ok()
     }
 
     fn visited(&mut self, entry: &Entry, fact: Fact, v: &Visited) {
@@ -418,6 +423,7 @@ impl Projection {
         self.visits_of.push(Vec::new());
         self.newest_visit.push(usize::MAX);
         self.standing.push(BTreeSet::new());
+        self.memos.push(None);
         self.strategies.len().saturating_sub(1)
     }
 
@@ -461,9 +467,7 @@ impl Projection {
     pub(crate) fn indices_in(&self, ranges: &Ranges) -> Vec<usize> {
         let mut out = Vec::new();
         for (first, last) in &ranges.0 {
-            let from = self.messages.partition_point(|m| m.id.seq() < *first);
-            let to = self.messages.partition_point(|m| m.id.seq() <= *last);
-            out.extend(from..to);
+            out.extend(self.logged_before(*first)..self.logged_before(last.next()));
         }
         out
     }
@@ -503,12 +507,14 @@ impl Projection {
         for index in self.indices_in(&c.pinned) {
             if let Some(message) = self.messages.get_mut(index) {
                 message.pinned = true;
+                self.index.note(index);
             }
         }
         for index in self.indices_in(&c.unpinned) {
             if let Some(message) = self.messages.get_mut(index) {
                 message.pinned = false;
                 message.restored = None;
+                self.index.note(index);
             }
         }
         freed
@@ -521,6 +527,8 @@ impl Projection {
             return;
         };
         message.restored = Some(fact.iteration);
+        self.restored.push(index);
+        self.index.note(index);
         let Some(reason) = message.stands_for else {
             return;
         };
@@ -605,8 +613,11 @@ impl Projection {
         if planted(Bug::AwayMessagesKeepTheirForm) && !message.visible() {
             return;
         }
-        message.forms.push(form);
-        self.refresh_item(index);
+        let visible = message.visible();
+        self.totals.swap(message, visible, |m| m.forms.push(form));
+        if visible {
+            self.refresh_item(index);
+        }
     }
 
     fn revert(&mut self, message: Seq, given: Seq, fact: Fact) {
@@ -626,20 +637,15 @@ impl Projection {
         };
         self.new_form(index, form);
     }
+}
 
-    fn refresh_item(&mut self, index: usize) {
-        let Some(at) = self.position(index) else {
-            return;
-        };
-        let Some(form) = self.messages.get(index).and_then(MessageState::form) else {
-            return;
-        };
-        let (given, content) = (form.given, form.content);
-        if let Some(item) = self.items.get_mut(at) {
-            item.form = given;
-            item.content = content;
+/// Takes a call out of the open or interrupted ones of its label.
+fn remove_from(calls: &mut HashMap<Label, BTreeSet<(Seq, u32)>>, label: &Label, call: (Seq, u32)) {
+    if let Some(of_label) = calls.get_mut(label) {
+        of_label.remove(&call);
+        if of_label.is_empty() {
+            calls.remove(label);
         }
-        self.changed_from(at);
     }
 }
 
@@ -663,5 +669,6 @@ fn new_message(entry: &Entry, fact: Fact, form: Form) -> MessageState {
         pinned: false,
         restored: None,
         refusals: Vec::new(),
+        share: Share::default(),
     }
 }

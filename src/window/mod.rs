@@ -5,7 +5,10 @@ mod apply;
 mod bind;
 mod group;
 mod guard;
+mod index;
 mod measure;
+mod ordered;
+mod recall;
 mod state;
 mod stretch;
 mod view;
@@ -13,8 +16,11 @@ mod view;
 pub use apply::Fold;
 pub use bind::{BindError, Binding};
 pub use group::Groups;
-pub use guard::{Cut, Decision, Fate, GroupView, decide};
-pub use measure::{COUNT, ESTIMATE, Measure, NoReading, TIKTOKEN, Tokens, count, estimate};
+pub use guard::{Cut, Decision, Fate, GroupView, Keep, Order, Sizes, decide};
+pub use measure::{
+    COUNT, ESTIMATE, Measure, NoReading, TIKTOKEN, Tokens, Total, count, estimate,
+};
+pub use recall::{Memo, Verdict};
 pub use state::{
     CallInfo, Conservation, Fact, Form, Life, LifeEnd, MessageState, Projection, RefusalSpan,
     ReturnInfo, Sent, VisitInfo,

@@ -10,6 +10,10 @@ use crate::log::{
 use crate::planted::{Bug, planted};
 
 use super::group::Groups;
+use super::index::{GroupIndex, Share};
+use super::measure::Totals;
+use super::ordered::Ordered;
+use super::recall::Memo;
 use super::stretch::Stretches;
 use super::view::Item;
 
@@ -136,6 +140,8 @@ pub struct MessageState {
     pub restored: Option<Iteration>,
     /// Refusals, oldest first.
     pub refusals: Vec<RefusalSpan>,
+    /// What its group's tally counts of it.
+    pub(super) share: Share,
 }
 
 impl MessageState {
@@ -289,11 +295,16 @@ pub struct Projection {
     pub(super) head: Option<Fact>,
     /// Every message, ascending by id.
     pub(super) messages: Vec<MessageState>,
+    /// Their ids, apart so that one is found without touching the messages.
+    pub(super) seqs: Vec<Seq>,
     pub(super) stretches: Stretches,
     pub(super) groups: Groups,
-    /// The window, in window order, and the digest after each item.
-    pub(super) items: Vec<Item>,
+    pub(super) index: GroupIndex,
+    /// The window, in window order; the digest after each item, as far as it was asked for; and what
+    /// the items come to.
+    pub(super) items: Ordered<Item>,
     pub(super) digests: Vec<Hash>,
+    pub(super) totals: Totals,
     /// Call parts by (message, part).
     pub(super) calls: HashMap<(Seq, u32), CallInfo>,
     /// Calls without a final result, by label.
@@ -316,6 +327,8 @@ pub struct Projection {
     pub(super) newest_visit: Vec<usize>,
     /// Messages with a standing refusal, by strategy.
     pub(super) standing: Vec<BTreeSet<usize>>,
+    /// Per strategy: what its newest visit went by. Derived, and may be absent.
+    pub(super) memos: Vec<Option<Memo>>,
     /// Configuration in force.
     pub(super) chain: Vec<String>,
     pub(super) settings: Vec<(Seq, Settings)>,
@@ -324,6 +337,10 @@ pub struct Projection {
     pub(super) first_person: Option<Seq>,
     /// The first person message of each run.
     pub(super) runs: Vec<Seq>,
+    /// The person messages of the newest run.
+    pub(super) request: Vec<usize>,
+    /// Messages that were restored and may not leave before the next call.
+    pub(super) restored: Vec<usize>,
     pub(super) run_open: bool,
     pub(super) unsettled: bool,
     /// The first entry of an unknown kind that changes windows.
@@ -366,9 +383,22 @@ impl Projection {
     }
 
     pub(super) fn index_of(&self, seq: Seq) -> Option<usize> {
-        self.messages
-            .binary_search_by_key(&seq, |m| m.id.seq())
-            .ok()
+        let at = self.logged_before(seq);
+        (self.seqs.get(at) == Some(&seq)).then_some(at)
+    }
+
+    /// How many messages were logged before an entry. Most that is asked for is recent, so the
+    /// search widens from the end.
+    pub(super) fn logged_before(&self, seq: Seq) -> usize {
+        let mut width: usize = 1;
+        loop {
+            let from = self.seqs.len().saturating_sub(width);
+            let recent = self.seqs.get(from..).unwrap_or_default();
+            if from == 0 || recent.first().is_some_and(|first| *first < seq) {
+                return from.saturating_add(recent.partition_point(|s| *s < seq));
+            }
+            width = width.saturating_mul(4);
+        }
     }
 
     /// The filed model calls; iteration N is at N - 1.
@@ -458,7 +488,9 @@ impl Projection {
     /// Messages of the window whose present content has no token count: with the entry and payload
     /// index that gave the content.
     pub fn uncounted(&self) -> impl Iterator<Item = (MessageId, (Seq, u32))> {
-        let messages = self.items.iter().filter_map(|i| self.messages.get(i.index));
+        let none = self.totals.all_counted(self.items.len());
+        let items = self.items.iter().filter(move |_| !none);
+        let messages = items.filter_map(|i| self.messages.get(i.index));
         messages.filter_map(|m| {
             let form = m.form()?;
             form.skeleton
@@ -592,13 +624,15 @@ impl Projection {
         let Some(index) = self.index_of(id.seq()) else {
             return;
         };
-        let form = self
-            .messages
-            .get_mut(index)
-            .and_then(|m| m.forms.last_mut());
-        if let Some(form) = form {
-            form.skeleton.tokens.get_or_insert(count);
-        }
+        let Some(message) = self.messages.get_mut(index) else {
+            return;
+        };
+        let visible = message.visible();
+        self.totals.swap(message, visible, |message| {
+            if let Some(form) = message.forms.last_mut() {
+                form.skeleton.tokens.get_or_insert(count);
+            }
+        });
     }
 
     /// Ids as ranges: a range names every message between its ends.
