@@ -208,6 +208,10 @@ impl Projection {
             };
             let parts = [index, other].map(|at| self.groups.root(at));
             if parts[0] != parts[1] {
+                // What is joined to a larger group may refuse for another reason from now on.
+                let [a, b] = parts.map(|root| self.groups.members(root));
+                let smaller = if a.len() < b.len() { a } else { b };
+                smaller.iter().for_each(|member| self.index.note(*member));
                 self.groups.join(index, other);
                 self.index.join(parts, self.groups.root(index));
             }

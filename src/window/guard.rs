@@ -443,7 +443,10 @@ impl Walk<'_> {
         }
         let leaving = (group.root, reason);
         decision.leaving.insert(group.rank, leaving);
-        let gone = self.gone.entry(self.state.run_of(group.rank.0)).or_default();
+        let gone = self
+            .gone
+            .entry(self.state.run_of(group.rank.0))
+            .or_default();
         *gone = gone.saturating_add(1);
         if !self.cut.by_run || self.remaining(group) == 0 {
             let after = self.decision.after.saturating_sub(self.size(group));
@@ -486,7 +489,10 @@ impl Walk<'_> {
             return false;
         }
         self.decision.after = after;
-        let gone = self.gone.entry(self.state.run_of(group.rank.0)).or_default();
+        let gone = self
+            .gone
+            .entry(self.state.run_of(group.rank.0))
+            .or_default();
         *gone = gone.saturating_sub(1);
         self.decision.leaving.remove(&group.rank);
         self.decision.put_back.insert(group.rank, group.root);

@@ -34,7 +34,7 @@ pub(super) struct Share {
     envelope: bool,
     request: bool,
     held: bool,
-    open: u32,
+    open: bool,
 }
 
 /// What is known of a group without asking its members.
@@ -44,7 +44,7 @@ pub(super) struct Tally {
     pub visible: usize,
     envelope: usize,
     request: usize,
-    /// Calls without a final result, and members that are pinned, wherever they are.
+    /// Members with a call without a final result, and members that are pinned, wherever they are.
     open: usize,
     held: usize,
     /// The newest member in the window.
@@ -123,10 +123,14 @@ impl Tally {
 
 impl Share {
     fn counts(self) -> [usize; 5] {
-        let open = usize::try_from(self.open).unwrap_or(usize::MAX);
-        let [visible, envelope, request, held] =
-            [self.visible, self.envelope, self.request, self.held].map(usize::from);
-        [visible, envelope, request, held, open]
+        let shares = [
+            self.visible,
+            self.envelope,
+            self.request,
+            self.held,
+            self.open,
+        ];
+        shares.map(usize::from)
     }
 }
 
@@ -145,8 +149,8 @@ pub(super) struct GroupIndex {
     outside_messages: usize,
     /// Messages that changed since the index was last settled.
     changed: Vec<usize>,
-    /// A message of each group that changed, in the order of the changes; those before `forgotten`
-    /// are no longer listed.
+    /// The messages that changed, in the order of the changes; those before `forgotten` are no longer
+    /// listed.
     touched: Vec<usize>,
     forgotten: usize,
 }
@@ -165,7 +169,13 @@ impl GroupIndex {
                 continue;
             };
             self.unfile(tally.filed);
-            let sums = [tally.visible, tally.envelope, tally.request, tally.held, tally.open];
+            let sums = [
+                tally.visible,
+                tally.envelope,
+                tally.request,
+                tally.held,
+                tally.open,
+            ];
             for (sum, n) in joined.shares().into_iter().zip(sums) {
                 *sum = sum.saturating_add(n);
             }
@@ -218,16 +228,15 @@ impl GroupIndex {
         self.forgotten.saturating_add(self.touched.len())
     }
 
-    /// A message of each group that changed since; `None` when that is no longer known.
+    /// The messages that changed since; `None` when that is no longer known.
     pub fn touched_since(&self, since: usize) -> Option<&[usize]> {
         self.touched.get(since.checked_sub(self.forgotten)?..)
     }
 
-    /// Whoever lags so far behind that as much changed as there are groups asks them all: that costs
-    /// no more than what it missed.
-    fn forget(&mut self) {
-        let groups = self.outside.len().saturating_add(self.envelope.len());
-        if self.touched.len() > groups.saturating_mul(4).max(1024) {
+    /// Whoever lags so far behind that more changed than there are messages in the window asks all
+    /// groups: that costs no more than what it missed.
+    fn forget(&mut self, messages: usize) {
+        if self.touched.len() > messages.saturating_mul(4).max(1024) {
             self.forgotten = self.touched_until();
             self.touched.clear();
         }
@@ -235,7 +244,9 @@ impl GroupIndex {
 
     /// The groups that nothing in the log holds, oldest first.
     pub fn free(&self) -> impl Iterator<Item = GroupAt> {
-        self.free.iter().map(|(&rank, &root)| GroupAt { rank, root })
+        self.free
+            .iter()
+            .map(|(&rank, &root)| GroupAt { rank, root })
     }
 
     /// All groups whose ranks lie in a range, in no particular order.
@@ -318,13 +329,12 @@ impl Projection {
         let visible = message.visible();
         let now = self.next_iteration();
         let parts = (message.id.seq(), 0)..=(message.id.seq(), u32::MAX);
-        let open = self.open_parts.range(parts).count();
         Share {
             visible,
             envelope: visible && self.in_envelope(message),
             request: visible && self.in_request(message),
             held: message.pinned || message.restored.is_some_and(|at| now <= at),
-            open: u32::try_from(open).unwrap_or(u32::MAX),
+            open: self.open_parts.range(parts).next().is_some(),
         }
     }
 
@@ -342,7 +352,8 @@ impl Projection {
         for root in roots {
             self.refile(root);
         }
-        self.index.forget();
+        self.index.touched.extend(&changed);
+        self.index.forget(self.items.len());
         // The allocation is used again.
         changed.clear();
         self.index.changed = changed;
@@ -364,7 +375,7 @@ impl Projection {
         Some(root)
     }
 
-    /// Lists a group anew, and as one that changed.
+    /// Lists a group anew.
     fn refile(&mut self, root: usize) {
         let mut tally = self.index.tally(root);
         let there = |rank: Rank| self.message(rank.1).is_some_and(MessageState::visible);
@@ -387,7 +398,6 @@ impl Projection {
             }
             tally.filed = filed;
         }
-        self.index.touched.push(root);
         if tally.is_empty() {
             self.index.tallies.remove(&root);
         } else {

@@ -17,9 +17,7 @@ pub use apply::Fold;
 pub use bind::{BindError, Binding};
 pub use group::Groups;
 pub use guard::{Cut, Decision, Fate, GroupView, Keep, Order, Sizes, decide};
-pub use measure::{
-    COUNT, ESTIMATE, Measure, NoReading, TIKTOKEN, Tokens, Total, count, estimate,
-};
+pub use measure::{COUNT, ESTIMATE, Measure, NoReading, TIKTOKEN, Tokens, Total, count, estimate};
 pub use recall::{Memo, Verdict};
 pub use state::{
     CallInfo, Conservation, Fact, Form, Life, LifeEnd, MessageState, Projection, RefusalSpan,

@@ -170,7 +170,9 @@ impl<T: Keyed> Ordered<T> {
     pub fn from(&self, key: T::Key) -> impl Iterator<Item = &T> {
         let chunk = self.chunk_of(key);
         let chunks = self.chunks.get(chunk..).unwrap_or_default();
-        let first = chunks.first().map_or(0, |c| c.partition_point(|i| i.key() < key));
+        let first = chunks
+            .first()
+            .map_or(0, |c| c.partition_point(|i| i.key() < key));
         chunks.iter().flatten().skip(first)
     }
 }
