@@ -9,7 +9,7 @@ use crate::planted::{Bug, planted};
 use crate::strategy::{Outlook, visit};
 use crate::window::{CallInfo, MessageState, Window};
 
-use super::append::{Options, append_bound, file_settings};
+use super::append::{Links, Options, append_bound, file_settings};
 use super::content::{LoadPlan, LoadedWindow, Words};
 use super::conversation::{Conversation, State, Work, counts};
 use super::error::Error;
@@ -471,7 +471,7 @@ fn close(
         work,
         &message,
         &vec![Some(key)],
-        &Options::default(),
+        Links::default(),
         meta,
     )
 }

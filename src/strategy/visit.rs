@@ -1,6 +1,6 @@
 //! A visit: one look by a strategy that engaged, as the body of one entry.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::log::{
     Change, GroupReason, Left, LeftReason, MessageId, Ranges, Reading, Refused, Seq, Trigger, Unit,
@@ -33,7 +33,7 @@ pub fn visit(
     trigger: Trigger,
 ) -> Outlook {
     let frame = Frame::new(state, strategy.measure());
-    let look = Look {
+    let look = || Look {
         state,
         spec: strategy.spec(),
         position,
@@ -41,8 +41,8 @@ pub fn visit(
     };
     match strategy.plan(&frame) {
         Plan::NotDue => Outlook::NotDue,
-        Plan::Unmeasurable(outcome) => look.unmeasurable(strategy.unit(), outcome),
-        Plan::Due { before, limit, cut } => look.due(&frame, before, limit, &cut),
+        Plan::Unmeasurable(outcome) => look().unmeasurable(strategy.unit(), outcome),
+        Plan::Due { before, limit, cut } => look().due(&frame, before, limit, &cut),
     }
 }
 
@@ -150,26 +150,32 @@ impl Look<'_> {
     }
 
     fn left(&self, verdicts: &[Verdict<'_>]) -> Vec<Left> {
-        let mut by_reason: BTreeMap<LeftReason, BTreeSet<MessageId>> = BTreeMap::new();
+        let mut by_reason: BTreeMap<LeftReason, Vec<MessageId>> = BTreeMap::new();
         let whole = if planted(Bug::GroupIsAPair) {
             2
         } else {
             usize::MAX
         };
-        for group in verdicts {
-            if let Fate::Leaves(reason) = group.fate {
-                let ids = group.messages.iter().map(|m| m.id);
-                by_reason.entry(reason).or_default().extend(ids.take(whole));
+        for verdict in verdicts.iter().filter(|v| v.nth < whole) {
+            if let Fate::Leaves(reason) = verdict.fate {
+                by_reason
+                    .entry(reason)
+                    .or_default()
+                    .push(verdict.message.id);
             }
         }
-        let ranges = |ids: &BTreeSet<MessageId>| self.state.ranges(ids);
         by_reason
-            .iter()
-            .map(|(r, ids)| Left {
-                reason: *r,
-                messages: ranges(ids),
+            .into_iter()
+            .map(|(reason, ids)| Left {
+                reason,
+                messages: self.ranges(ids),
             })
             .collect()
+    }
+
+    fn ranges(&self, mut ids: Vec<MessageId>) -> Ranges {
+        ids.sort_unstable();
+        self.state.ranges(&ids)
     }
 
     /// Of refusals, only what changed since the strategy's previous visit.
@@ -179,20 +185,16 @@ impl Look<'_> {
         verdicts: &[Verdict<'_>],
     ) -> (Vec<Refused>, Ranges) {
         let repeats = planted(Bug::EveryRefusalIsListedAgain);
-        let mut refused: BTreeMap<GroupReason, BTreeSet<MessageId>> = BTreeMap::new();
-        let mut released = BTreeSet::new();
-        for group in verdicts {
-            for message in &group.messages {
-                let standing = strategy.and_then(|s| self.state.standing_refusal(s, message));
-                match (group.fate, standing) {
-                    (Fate::Refuses(reason), before) if before != Some(reason) || repeats => {
-                        refused.entry(reason).or_default().insert(message.id);
-                    }
-                    (Fate::NotNeeded | Fate::Leaves(_), Some(_)) => {
-                        released.insert(message.id);
-                    }
-                    _ => {}
+        let mut refused: BTreeMap<GroupReason, Vec<MessageId>> = BTreeMap::new();
+        let mut released = Vec::new();
+        for Verdict { fate, message, .. } in verdicts {
+            let standing = strategy.and_then(|s| self.state.standing_refusal(s, message));
+            match (fate, standing) {
+                (Fate::Refuses(reason), before) if before != Some(*reason) || repeats => {
+                    refused.entry(*reason).or_default().push(message.id);
                 }
+                (Fate::NotNeeded | Fate::Leaves(_), Some(_)) => released.push(message.id),
+                _ => {}
             }
         }
         let recorded = if planted(Bug::OneReasonIsRecorded) {
@@ -200,22 +202,19 @@ impl Look<'_> {
         } else {
             usize::MAX
         };
-        let refused = refused
-            .iter()
-            .take(recorded)
-            .map(|(reason, ids)| Refused {
-                reason: *reason,
-                messages: self.state.ranges(ids),
-            })
-            .collect();
-        (refused, self.state.ranges(&released))
+        let refused = refused.into_iter().take(recorded);
+        let refused = refused.map(|(reason, ids)| Refused {
+            reason,
+            messages: self.ranges(ids),
+        });
+        (refused.collect(), self.ranges(released))
     }
 }
 
 /// The place of the first message that leaves.
 fn first_changed(verdicts: &[Verdict<'_>]) -> Option<Seq> {
-    let leaving = (verdicts.iter()).filter(|group| matches!(group.fate, Fate::Leaves(_)));
-    let places = leaving.filter_map(|group| group.messages.iter().map(|m| m.place).min());
+    let leaving = (verdicts.iter()).filter(|v| matches!(v.fate, Fate::Leaves(_)));
+    let places = leaving.map(|v| v.message.place);
     if planted(Bug::LastChangeIsNamedFirst) {
         return places.max();
     }

@@ -391,7 +391,7 @@ struct Walk<'a> {
     state: &'a Projection,
     cut: &'a Cut,
     sizes: Sized<'a>,
-    /// Per run: how many of its groups leave.
+    /// Per run, where sizes are those of runs: how many of its groups leave.
     gone: BTreeMap<u64, usize>,
     decision: Decision,
 }
@@ -443,11 +443,11 @@ impl Walk<'_> {
         }
         let leaving = (group.root, reason);
         decision.leaving.insert(group.rank, leaving);
-        let gone = self
-            .gone
-            .entry(self.state.run_of(group.rank.0))
-            .or_default();
-        *gone = gone.saturating_add(1);
+        if self.cut.by_run {
+            let run = self.state.run_of(group.rank.0);
+            let gone = self.gone.entry(run).or_default();
+            *gone = gone.saturating_add(1);
+        }
         if !self.cut.by_run || self.remaining(group) == 0 {
             let after = self.decision.after.saturating_sub(self.size(group));
             self.decision.after = after;
@@ -489,11 +489,9 @@ impl Walk<'_> {
             return false;
         }
         self.decision.after = after;
-        let gone = self
-            .gone
-            .entry(self.state.run_of(group.rank.0))
-            .or_default();
-        *gone = gone.saturating_sub(1);
+        if let Some(gone) = self.gone.get_mut(&self.state.run_of(group.rank.0)) {
+            *gone = gone.saturating_sub(1);
+        }
         self.decision.leaving.remove(&group.rank);
         self.decision.put_back.insert(group.rank, group.root);
         true

@@ -2,6 +2,7 @@
 //! are free to leave, and which changed. A strategy's look then costs what it changes, not the window.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::log::{GroupReason, MessageId, Seq};
 
@@ -134,11 +135,34 @@ impl Share {
     }
 }
 
+/// Spreads positions of messages, which nobody else chooses, over a table.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RootHasher(u64);
+
+impl Hasher for RootHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|b| self.write_u64(u64::from(*b)));
+    }
+
+    fn write_usize(&mut self, n: usize) {
+        self.write_u64(u64::try_from(n).unwrap_or(u64::MAX));
+    }
+
+    fn write_u64(&mut self, n: u64) {
+        let mixed = (self.0 ^ n).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// The groups of the window, by what strategies ask of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GroupIndex {
     /// By a group's root; only of groups with something to tell.
-    tallies: HashMap<usize, Tally>,
+    tallies: HashMap<usize, Tally, BuildHasherDefault<RootHasher>>,
     /// Groups that are not all envelope.
     outside: Ordered<GroupAt>,
     /// Groups that are.

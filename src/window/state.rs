@@ -635,13 +635,13 @@ impl Projection {
         });
     }
 
-    /// Ids as ranges: a range names every message between its ends.
+    /// Ids in ascending order as ranges: a range names every message between its ends.
     #[must_use]
-    pub fn ranges(&self, ids: &BTreeSet<MessageId>) -> Ranges {
+    pub fn ranges<'a>(&self, ids: impl IntoIterator<Item = &'a MessageId>) -> Ranges {
         let mut out: Vec<(Seq, Seq)> = Vec::new();
         let mut previous: Option<usize> = None;
         for (index, id) in ids
-            .iter()
+            .into_iter()
             .filter_map(|id| Some((self.index_of(id.seq())?, id)))
         {
             let adjacent = previous.is_some_and(|p| p.checked_add(1) == Some(index));

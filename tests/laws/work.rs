@@ -117,8 +117,7 @@ fn asked(p: &Projection, strategy: &dyn Strategy) -> usize {
     }
     let before = index.and_then(|s| p.visit_of(s, p.visits_of(s).checked_sub(1)?));
     let verdicts = p.verdicts(&decision, index, before.map(|v| v.fact.seq));
-    let messages: usize = verdicts.iter().map(|v| v.messages.len()).sum();
-    decision.looked() + verdicts.len() + messages
+    decision.looked() + verdicts.len()
 }
 
 /// A conversation that only its own shape makes hard: what is said in each round, and how many
