@@ -462,13 +462,13 @@ pub(super) fn append_parts(
     meta: &Meta,
     unbound: OnUnbound<'_>,
 ) -> Result<(Seq, Seq), Error> {
-    let mut drafts: Vec<(Cow<'_, Message>, Binding)> = Vec::new();
+    let mut drafts = Vec::with_capacity(1);
     for part in split(message) {
         let filed = u64::try_from(drafts.len()).unwrap_or(u64::MAX);
         let seq = Seq(stage.next_seq().0.saturating_add(filed));
         let (binding, errors) = stage.state.bind(&part, seq);
         errors.into_iter().try_for_each(&mut *unbound)?;
-        drafts.extend(split_by_presence(stage.state, part, binding));
+        split_by_presence(stage.state, part, binding, &mut drafts);
     }
     let entries = u32::try_from(drafts.len()).unwrap_or(u32::MAX);
     let mut first: Option<Seq> = None;
@@ -496,7 +496,12 @@ fn split_by_presence<'m>(
     state: &Projection,
     message: Cow<'m, Message>,
     binding: Binding,
-) -> Vec<(Cow<'m, Message>, Binding)> {
+    drafts: &mut Vec<(Cow<'m, Message>, Binding)>,
+) {
+    if binding.iter().all(Option::is_none) {
+        drafts.push((message, binding));
+        return;
+    }
     let away = |call: &Option<(Seq, u32)>| {
         let id = MessageId((*call)?.0);
         state.message(id).filter(|m| !m.visible())?;
@@ -510,7 +515,8 @@ fn split_by_presence<'m>(
         }
     }
     if places.len() < 2 || planted(Bug::LateResultsStayTogether) {
-        return vec![(message, binding)];
+        drafts.push((message, binding));
+        return;
     }
     let pick = |place: Option<MessageId>| {
         let of_place = |home: &&Option<MessageId>| **home == place;
@@ -524,7 +530,7 @@ fn split_by_presence<'m>(
         };
         (Cow::Owned(part), answers.map(|(a, _)| *a).collect())
     };
-    places.into_iter().map(pick).collect()
+    drafts.extend(places.into_iter().map(pick));
 }
 
 /// What to do with result parts that cannot be bound.

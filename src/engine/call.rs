@@ -385,10 +385,8 @@ fn file_visits(
             provenance,
             ..meta.clone()
         };
-        let spec = body.strategy.clone();
-        let seq = stage.file(Body::Visited(body), meta)?;
-        stage.state.remember(&spec, seq, memo);
-        visits.push(seq);
+        visits.push(stage.file(Body::Visited(body), meta)?);
+        stage.state.remember(memo);
     }
     Ok(visits)
 }

@@ -16,7 +16,7 @@ use super::KeepUnit;
 pub struct Frame<'a> {
     state: &'a Projection,
     measure: Measure,
-    tokens: Result<Total, NoReading>,
+    tokens: OnceCell<Result<Total, NoReading>>,
     groups: OnceCell<Vec<GroupView>>,
 }
 
@@ -24,11 +24,10 @@ impl<'a> Frame<'a> {
     /// The window of a projection, with tokens by the given measure.
     #[must_use]
     pub fn new(state: &'a Projection, measure: Option<Measure>) -> Self {
-        let measure = measure.unwrap_or(Measure::Estimate);
         Self {
             state,
-            measure,
-            tokens: state.token_total(measure),
+            measure: measure.unwrap_or(Measure::Estimate),
+            tokens: OnceCell::new(),
             groups: OnceCell::new(),
         }
     }
@@ -53,11 +52,12 @@ impl<'a> Frame<'a> {
     ///
     /// # Errors
     /// When the strategy's measure has no reading.
-    pub const fn tokens(&self) -> Result<&Total, NoReading> {
-        match &self.tokens {
-            Ok(tokens) => Ok(tokens),
-            Err(none) => Err(*none),
-        }
+    pub fn tokens(&self) -> Result<&Total, NoReading> {
+        let total = || self.state.token_total(self.measure);
+        self.tokens
+            .get_or_init(total)
+            .as_ref()
+            .map_err(|none| *none)
     }
 
     /// All groups, oldest first.
@@ -121,7 +121,8 @@ impl<'a> Frame<'a> {
 
     /// Walks a cut through the guard.
     pub(super) fn decide(&self, cut: &Cut) -> Decision {
-        let tokens = self.tokens.as_ref().ok();
+        let by_tokens = matches!(cut.sizes, Sizes::Of(Unit::Token | Unit::Byte));
+        let tokens = if by_tokens { self.tokens().ok() } else { None };
         decide(self.state, cut, tokens, &|| self.groups())
     }
 }

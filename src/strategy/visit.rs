@@ -1,10 +1,7 @@
 //! A visit: one look by a strategy that engaged, as the body of one entry.
 
-use std::collections::BTreeMap;
-
 use crate::log::{
-    Change, GroupReason, Left, LeftReason, MessageId, Ranges, Reading, Refused, Seq, Trigger, Unit,
-    VisitOutcome, Visited,
+    Change, Left, MessageId, Ranges, Reading, Refused, Seq, Trigger, Unit, VisitOutcome, Visited,
 };
 use crate::planted::{Bug, planted};
 use crate::window::{Cut, Fate, Memo, Projection, Verdict, VisitInfo};
@@ -67,7 +64,7 @@ impl Look<'_> {
             .visit_of(strategy, self.state.visits_of(strategy).checked_sub(1)?)
     }
 
-    fn unmeasurable(&self, unit: Unit, outcome: VisitOutcome) -> Outlook {
+    fn unmeasurable(self, unit: Unit, outcome: VisitOutcome) -> Outlook {
         if self.previous().is_some_and(|v| v.outcome == outcome) {
             return Outlook::StandsDown;
         }
@@ -85,7 +82,7 @@ impl Look<'_> {
         Outlook::Visit(visited, None)
     }
 
-    fn due(&self, frame: &Frame<'_>, before: Reading, limit: u64, cut: &Cut) -> Outlook {
+    fn due(self, frame: &Frame<'_>, before: Reading, limit: u64, cut: &Cut) -> Outlook {
         let decision = frame.decide(cut);
         let fruitless = |v: &VisitInfo| !v.freed && v.outcome.asked();
         let stands_down = !planted(Bug::NeverStandsDown);
@@ -97,6 +94,7 @@ impl Look<'_> {
         let before_this = self.asked_before().filter(|_| !all).map(|v| v.fact.seq);
         let verdicts = self.state.verdicts(&decision, strategy, before_this);
         let (refused, released) = self.changed_refusals(strategy, &verdicts);
+        let memo = decision.memo(self.state);
         let met = decision.shortfall == 0;
         let visited = Visited {
             after: Reading {
@@ -121,17 +119,18 @@ impl Look<'_> {
             },
             ..self.blank()
         };
-        Outlook::Visit(visited, decision.memo(self.state))
+        Outlook::Visit(visited, memo)
     }
 
-    fn blank(&self) -> Visited {
+    fn blank(self) -> Visited {
         let nothing = Reading {
             unit: Unit::Token,
             method: String::new(),
             amount: 0,
         };
         Visited {
-            strategy: self.spec.clone(),
+            unchanged_since: self.asked_before().map(|v| v.fact.seq),
+            strategy: self.spec,
             position: self.position,
             base: self.state.head().map_or(Seq(0), |h| h.seq),
             trigger: self.trigger,
@@ -143,39 +142,37 @@ impl Look<'_> {
             shortfall: None,
             refused: Vec::new(),
             released: Ranges::default(),
-            unchanged_since: self.asked_before().map(|v| v.fact.seq),
             first_changed: None,
             change: Change::default(),
         }
     }
 
     fn left(&self, verdicts: &[Verdict<'_>]) -> Vec<Left> {
-        let mut by_reason: BTreeMap<LeftReason, Vec<MessageId>> = BTreeMap::new();
         let whole = if planted(Bug::GroupIsAPair) {
             2
         } else {
             usize::MAX
         };
-        for verdict in verdicts.iter().filter(|v| v.nth < whole) {
-            if let Fate::Leaves(reason) = verdict.fate {
-                by_reason
-                    .entry(reason)
-                    .or_default()
-                    .push(verdict.message.id);
-            }
-        }
+        let members = verdicts.iter().filter(|v| v.nth < whole);
+        let leaving = members.filter_map(|v| match v.fate {
+            Fate::Leaves(reason) => Some((reason, v.message.id)),
+            _ => None,
+        });
+        let by_reason = self.by_reason(leaving.collect());
         by_reason
             .into_iter()
-            .map(|(reason, ids)| Left {
-                reason,
-                messages: self.ranges(ids),
-            })
+            .map(|(reason, messages)| Left { reason, messages })
             .collect()
     }
 
-    fn ranges(&self, mut ids: Vec<MessageId>) -> Ranges {
+    /// The messages of each reason, as ranges.
+    fn by_reason<R: Copy + Ord>(&self, mut ids: Vec<(R, MessageId)>) -> Vec<(R, Ranges)> {
         ids.sort_unstable();
-        self.state.ranges(&ids)
+        let reasons = ids.chunk_by(|a, b| a.0 == b.0);
+        let ranges = |ids: &[(R, MessageId)]| self.state.ranges(ids.iter().map(|(_, id)| id));
+        reasons
+            .filter_map(|ids| Some((ids.first()?.0, ranges(ids))))
+            .collect()
     }
 
     /// Of refusals, only what changed since the strategy's previous visit.
@@ -185,15 +182,15 @@ impl Look<'_> {
         verdicts: &[Verdict<'_>],
     ) -> (Vec<Refused>, Ranges) {
         let repeats = planted(Bug::EveryRefusalIsListedAgain);
-        let mut refused: BTreeMap<GroupReason, Vec<MessageId>> = BTreeMap::new();
+        let mut refused = Vec::new();
         let mut released = Vec::new();
         for Verdict { fate, message, .. } in verdicts {
             let standing = strategy.and_then(|s| self.state.standing_refusal(s, message));
             match (fate, standing) {
                 (Fate::Refuses(reason), before) if before != Some(*reason) || repeats => {
-                    refused.entry(*reason).or_default().push(message.id);
+                    refused.push((*reason, message.id));
                 }
-                (Fate::NotNeeded | Fate::Leaves(_), Some(_)) => released.push(message.id),
+                (Fate::NotNeeded | Fate::Leaves(_), Some(_)) => released.push(((), message.id)),
                 _ => {}
             }
         }
@@ -202,12 +199,13 @@ impl Look<'_> {
         } else {
             usize::MAX
         };
-        let refused = refused.into_iter().take(recorded);
-        let refused = refused.map(|(reason, ids)| Refused {
-            reason,
-            messages: self.ranges(ids),
-        });
-        (refused.collect(), self.ranges(released))
+        let refused = self.by_reason(refused).into_iter().take(recorded);
+        let refused = refused.map(|(reason, messages)| Refused { reason, messages });
+        let released = self.by_reason(released).pop();
+        (
+            refused.collect(),
+            released.map_or_else(Ranges::default, |(_, r)| r),
+        )
     }
 }
 

@@ -191,7 +191,7 @@ impl Projection {
             if partner.visible() {
                 None
             } else {
-                partner.absent.clone()
+                partner.absent().cloned()
             }
         })
     }
@@ -329,11 +329,12 @@ impl Projection {
         if message.visible() {
             return;
         }
+        // Most messages have one life.
+        message.lives.reserve_exact(1);
         message.lives.push(Life {
             entered: fact,
             left: None,
         });
-        message.absent = None;
         self.stretches.enter(index);
         self.index.note(index);
         self.insert_item(index);
@@ -342,8 +343,7 @@ impl Projection {
     /// Notes an absence that ends no stay.
     fn never_enters(&mut self, index: usize, since: Fact, end: LifeEnd) {
         if let Some(message) = self.messages.get_mut(index) {
-            message.absences.push((since.seq, end.clone()));
-            message.absent = Some(end);
+            message.absences.push((since.seq, end));
         }
     }
 
@@ -362,10 +362,9 @@ impl Projection {
         let Some(life) = message.lives.last_mut().filter(|l| l.left.is_none()) else {
             return;
         };
-        life.left = Some(end.clone());
         self.stretches.leave(index, end.by.seq);
         let evicted = u64::from(end.stand_in.is_none());
-        message.absent = Some(end);
+        life.left = Some(end);
         message.pinned = false;
         message.restored = None;
         self.index.note(index);
@@ -410,6 +409,7 @@ impl Projection {
                     last: None,
                 };
                 if let Some(message) = self.messages.get_mut(index) {
+                    message.refusals.reserve_exact(1);
                     message.refusals.push(span);
                 }
                 if let Some(standing) = self.standing.get_mut(strategy) {
@@ -668,7 +668,6 @@ fn new_message(entry: &Entry, fact: Fact, form: Form) -> MessageState {
         sources: Ranges::default(),
         stands_for: None,
         lives: Vec::new(),
-        absent: None,
         absences: Vec::new(),
         pinned: false,
         restored: None,

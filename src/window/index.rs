@@ -173,6 +173,8 @@ pub(super) struct GroupIndex {
     outside_messages: usize,
     /// Messages that changed since the index was last settled.
     changed: Vec<usize>,
+    /// Their groups, while it is settled.
+    roots: Vec<usize>,
     /// The messages that changed, in the order of the changes; those before `forgotten` are no longer
     /// listed.
     touched: Vec<usize>,
@@ -367,20 +369,21 @@ impl Projection {
         let mut changed = std::mem::take(&mut self.index.changed);
         changed.sort_unstable();
         changed.dedup();
-        let mut roots = Vec::new();
+        let mut roots = std::mem::take(&mut self.index.roots);
         for &message in &changed {
             roots.extend(self.retally(message));
         }
         roots.sort_unstable();
         roots.dedup();
-        for root in roots {
+        for &root in &roots {
             self.refile(root);
         }
         self.index.touched.extend(&changed);
         self.index.forget(self.items.len());
-        // The allocation is used again.
+        // The allocations are used again.
         changed.clear();
-        self.index.changed = changed;
+        roots.clear();
+        (self.index.changed, self.index.roots) = (changed, roots);
     }
 
     /// Counts a message as it is now; gives its group.

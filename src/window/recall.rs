@@ -53,16 +53,15 @@ impl Decision {
 }
 
 impl Projection {
-    /// Keeps what a visit went by, once it was filed.
-    pub fn remember(&mut self, strategy: &str, filed: Seq, memo: Option<Memo>) {
-        let Some(slot) = (self.strategy_named(strategy)).and_then(|at| self.memos.get_mut(at))
-        else {
+    /// Keeps what the newest visit went by, once it was filed.
+    pub fn remember(&mut self, memo: Option<Memo>) {
+        let Some(newest) = self.visits.last() else {
             return;
         };
-        *slot = memo.map(|memo| Memo {
-            filed: Some(filed),
-            ..memo
-        });
+        let filed = Some(newest.fact.seq);
+        if let Some(slot) = self.memos.get_mut(newest.strategy) {
+            *slot = memo.map(|memo| Memo { filed, ..memo });
+        }
     }
 
     /// The fates that may differ from what the strategy's previous visit (`before`) found, those of

@@ -128,9 +128,6 @@ pub struct MessageState {
     pub stands_for: Option<LeftReason>,
     /// Its stays in the window.
     pub lives: Vec<Life>,
-    /// Why it is not in the window, when it is not: by which entry it left, or (a late result) by
-    /// which entry its call had left.
-    pub absent: Option<LifeEnd>,
     /// Absences that ended no stay, each with the entry from which on it held: of a late result
     /// that did not enter, of a synthetic result that was superseded while it was away.
     pub absences: Vec<(Seq, LifeEnd)>,
@@ -173,6 +170,21 @@ impl MessageState {
     #[must_use]
     pub fn visible_at(&self, n: Seq) -> bool {
         self.lives.iter().any(|l| l.contains(n))
+    }
+
+    /// Why it is not in the window, when it is not: by which entry it left, or (a late result) by
+    /// which entry its call had left.
+    #[must_use]
+    pub fn absent(&self) -> Option<&LifeEnd> {
+        if self.visible() {
+            return None;
+        }
+        let left = self.lives.last().and_then(|l| l.left.as_ref());
+        match (left, self.absences.last()) {
+            (Some(left), Some((since, _))) if *since < left.by.seq => Some(left),
+            (_, Some((_, end))) => Some(end),
+            (left, None) => left,
+        }
     }
 
     /// Why it was not in the window after entry `n`; `None` when it was, or was not logged yet.
@@ -668,9 +680,7 @@ impl Projection {
     #[must_use]
     pub fn conservation(&self, id: MessageId) -> Option<Conservation> {
         let superseded = |end: &LifeEnd| end.reason == LeftReason::Superseded;
-        if planted(Bug::SupersededIsGone)
-            && self.message(id)?.absent.as_ref().is_some_and(superseded)
-        {
+        if planted(Bug::SupersededIsGone) && self.message(id)?.absent().is_some_and(superseded) {
             return Some(Conservation::Gone);
         }
         self.conservation_at(id, self.head?.seq)
