@@ -190,7 +190,7 @@ impl Look<'_> {
                 (Fate::Refuses(reason), before) if before != Some(*reason) || repeats => {
                     refused.push((*reason, message.id));
                 }
-                (Fate::NotNeeded | Fate::Leaves(_), Some(_)) => released.push(((), message.id)),
+                (Fate::NotNeeded | Fate::Leaves(_), Some(_)) => released.push(message.id),
                 _ => {}
             }
         }
@@ -201,11 +201,8 @@ impl Look<'_> {
         };
         let refused = self.by_reason(refused).into_iter().take(recorded);
         let refused = refused.map(|(reason, messages)| Refused { reason, messages });
-        let released = self.by_reason(released).pop();
-        (
-            refused.collect(),
-            released.map_or_else(Ranges::default, |(_, r)| r),
-        )
+        released.sort_unstable();
+        (refused.collect(), self.state.ranges(&released))
     }
 }
 

@@ -3,7 +3,7 @@
 //! It is total: an entry that names things that are not there changes nothing about them. Laws on
 //! what an entry may say are checked where entries are made and by `verify`, never here.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use crate::log::{
     Appended, Author, Body, Called, Change, Configured, Entry, LeftReason, MessageId, PartKind,
@@ -12,10 +12,10 @@ use crate::log::{
 
 use crate::planted::{Bug, planted};
 
+use super::bind::{CallInfo, remove_from};
 use super::index::Share;
 use super::state::{
-    CallInfo, Fact, Form, Label, Life, LifeEnd, MessageState, Projection, RefusalSpan, ReturnInfo,
-    Sent, VisitInfo,
+    Fact, Form, Life, LifeEnd, MessageState, Projection, RefusalSpan, ReturnInfo, Sent, VisitInfo,
 };
 use super::view::edges;
 
@@ -640,16 +640,6 @@ impl Projection {
             ..form.clone()
         };
         self.new_form(index, form);
-    }
-}
-
-/// Takes a call out of the open or interrupted ones of its label.
-fn remove_from(calls: &mut HashMap<Label, BTreeSet<(Seq, u32)>>, label: &Label, call: (Seq, u32)) {
-    if let Some(of_label) = calls.get_mut(label) {
-        of_label.remove(&call);
-        if of_label.is_empty() {
-            calls.remove(label);
-        }
     }
 }
 

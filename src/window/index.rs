@@ -28,15 +28,9 @@ impl Keyed for GroupAt {
     }
 }
 
-/// What one message adds to its group's tally.
+/// What one message adds to its group's tally, in the order of its counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Share {
-    visible: bool,
-    envelope: bool,
-    request: bool,
-    held: bool,
-    open: bool,
-}
+pub(super) struct Share([bool; 5]);
 
 /// What is known of a group without asking its members.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -99,7 +93,7 @@ impl Tally {
         self.visible == 0 && self.open == 0 && self.held == 0
     }
 
-    fn shares(&mut self) -> [&mut usize; 5] {
+    fn counters(&mut self) -> [&mut usize; 5] {
         [
             &mut self.visible,
             &mut self.envelope,
@@ -110,28 +104,15 @@ impl Tally {
     }
 
     fn add(&mut self, share: Share) {
-        for (sum, n) in self.shares().into_iter().zip(share.counts()) {
+        for (sum, n) in self.counters().into_iter().zip(share.0.map(usize::from)) {
             *sum = sum.saturating_add(n);
         }
     }
 
     fn take(&mut self, share: Share) {
-        for (sum, n) in self.shares().into_iter().zip(share.counts()) {
+        for (sum, n) in self.counters().into_iter().zip(share.0.map(usize::from)) {
             *sum = sum.saturating_sub(n);
         }
-    }
-}
-
-impl Share {
-    fn counts(self) -> [usize; 5] {
-        let shares = [
-            self.visible,
-            self.envelope,
-            self.request,
-            self.held,
-            self.open,
-        ];
-        shares.map(usize::from)
     }
 }
 
@@ -202,7 +183,7 @@ impl GroupIndex {
                 tally.held,
                 tally.open,
             ];
-            for (sum, n) in joined.shares().into_iter().zip(sums) {
+            for (sum, n) in joined.counters().into_iter().zip(sums) {
                 *sum = sum.saturating_add(n);
             }
             joined.newest = joined.newest.max(tally.newest);
@@ -355,13 +336,13 @@ impl Projection {
         let visible = message.visible();
         let now = self.next_iteration();
         let parts = (message.id.seq(), 0)..=(message.id.seq(), u32::MAX);
-        Share {
+        Share([
             visible,
-            envelope: visible && self.in_envelope(message),
-            request: visible && self.in_request(message),
-            held: message.pinned || message.restored.is_some_and(|at| now <= at),
-            open: self.open_parts.range(parts).next().is_some(),
-        }
+            visible && self.in_envelope(message),
+            visible && self.in_request(message),
+            message.pinned || message.restored.is_some_and(|at| now <= at),
+            self.open_parts.range(parts).next().is_some(),
+        ])
     }
 
     /// Brings the index up to date with the messages that a step changed.
@@ -396,7 +377,7 @@ impl Projection {
         let tally = self.index.tallies.entry(root).or_default();
         tally.take(before);
         tally.add(share);
-        if share.visible {
+        if message.visible() {
             tally.newest = tally.newest.max(Some(rank));
         }
         Some(root)

@@ -14,13 +14,13 @@ mod stretch;
 mod view;
 
 pub use apply::Fold;
-pub use bind::{BindError, Binding};
+pub use bind::{BindError, Binding, CallInfo};
 pub use group::Groups;
 pub use guard::{Cut, Decision, Fate, GroupView, Keep, Order, Sizes, decide};
 pub use measure::{COUNT, ESTIMATE, Measure, NoReading, TIKTOKEN, Tokens, Total, count, estimate};
 pub use recall::{Memo, Verdict};
 pub use state::{
-    CallInfo, Conservation, Fact, Form, Life, LifeEnd, MessageState, Projection, RefusalSpan,
-    ReturnInfo, Sent, VisitInfo,
+    Conservation, Fact, Form, Life, LifeEnd, MessageState, Projection, RefusalSpan, ReturnInfo,
+    Sent, VisitInfo,
 };
 pub use view::{Item, Window, digest_step};

@@ -9,6 +9,7 @@ use crate::log::{
 
 use crate::planted::{Bug, planted};
 
+use super::bind::{CallInfo, Label};
 use super::group::Groups;
 use super::index::{GroupIndex, Share};
 use super::measure::Totals;
@@ -206,47 +207,6 @@ impl MessageState {
         self.forms
             .first()
             .map_or(Author::Engine, |f| f.skeleton.author)
-    }
-}
-
-/// A call's state: a call part of a message.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct CallInfo {
-    /// The provider's id.
-    pub label: Option<String>,
-    /// The tool.
-    pub name: String,
-    /// Whether the provider itself runs it.
-    pub native: bool,
-    /// Whether an interim result came.
-    pub interim: bool,
-    /// The message that holds its final result, and whether the engine made that.
-    pub result: Option<(Seq, bool)>,
-}
-
-/// What calls and results are paired by: ids are labels, unique only among open calls. Where a
-/// source gives no id, the tool's name serves.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Label {
-    pub(super) native: bool,
-    pub(super) id: Option<String>,
-    pub(super) name: Option<String>,
-}
-
-impl Label {
-    pub(super) fn new(native: bool, id: Option<&str>, name: Option<&str>) -> Self {
-        let name = if id.is_some() { None } else { name };
-        Self {
-            native,
-            id: id.map(str::to_owned),
-            name: name.map(str::to_owned),
-        }
-    }
-}
-
-impl CallInfo {
-    pub(super) fn key(&self) -> Label {
-        Label::new(self.native, self.label.as_deref(), Some(&self.name))
     }
 }
 
