@@ -53,7 +53,7 @@ impl Strategy for NewestFirst {
 
     fn plan(&self, frame: &Frame<'_>) -> Plan {
         let cut = frame.cut(KeepUnit::Group, 3);
-        let order = cut.order.iter().rev().copied().collect();
+        let order = frame.oldest_first().into_iter().rev().collect();
         Plan::counted(KeepUnit::Group, 4, Cut { order, ..cut })
     }
 }

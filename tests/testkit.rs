@@ -10,7 +10,7 @@ use ctxlog::strategy::{Frame, KeepUnit, Plan, SlidingWindow, Strategy};
 use ctxlog::testkit::{
     Effort, Law, Problem, Rejected, check_strategy, check_strategy_with, replay,
 };
-use ctxlog::window::Cut;
+use ctxlog::window::{Cut, Order, Sizes};
 
 /// Makes a strategy out of its spec and its plan.
 macro_rules! strategy {
@@ -49,7 +49,7 @@ strategy! {
     /// Never asks every second group, and does not say that it keeps them.
     Forgetful, "forgetful", |self, frame| {
         let cut = frame.cut(KeepUnit::Group, 2);
-        let order = cut.order.iter().copied().step_by(2).collect();
+        let order = frame.oldest_first().into_iter().step_by(2).collect();
         Plan::counted(KeepUnit::Group, 2, Cut { order, ..cut })
     }
 }
@@ -63,9 +63,9 @@ strategy! {
             let parts = messages.filter_map(|id| frame.state().message(*id)?.skeleton()).flat_map(|s| &s.parts);
             parts.filter_map(|p| p.label.as_deref()).any(|label| label.starts_with('c'))
         };
-        let mut order = cut.order.clone();
+        let mut order = frame.oldest_first();
         order.sort_by_key(|group| !named(*group));
-        Plan::counted(KeepUnit::Group, 2, Cut { order, ..cut })
+        Plan::counted(KeepUnit::Group, 2, Cut { order: Order::Given(order), ..cut })
     }
 }
 
@@ -77,9 +77,9 @@ strategy! {
             let newest = frame.groups()[group].messages.iter().filter_map(|id| frame.state().message(*id));
             newest.filter_map(|m| m.logged.at).max().unwrap_or(Micros(0)).0
         };
-        let mut order = cut.order.clone();
+        let mut order = frame.oldest_first();
         order.sort_by_key(|group| at(*group));
-        Plan::counted(KeepUnit::Group, 2, Cut { order, ..cut })
+        Plan::counted(KeepUnit::Group, 2, Cut { order: Order::Given(order), ..cut })
     }
 }
 
@@ -107,7 +107,7 @@ strategy! {
     /// Says groups and counts messages.
     Miscounting, "miscounting", |self, frame| {
         let cut = frame.cut(KeepUnit::Group, 3);
-        let sizes = frame.sizes(Unit::Message);
+        let sizes = Sizes::Given(frame.sizes(Unit::Message));
         Plan::counted(KeepUnit::Group, 3, Cut { sizes, ..cut })
     }
 }
@@ -152,7 +152,7 @@ impl Strategy for Guessing {
             return Plan::NotDue;
         }
         let cut = Cut {
-            sizes: vec![10; frame.groups().len()],
+            sizes: Sizes::Given(vec![10; frame.groups().len()]),
             before: amount,
             ..frame.cut(KeepUnit::Group, 30)
         };

@@ -100,7 +100,7 @@ impl Laws {
     pub fn at_end(&mut self, state: &Projection) {
         for message in state.messages() {
             if state.conservation(message.id).is_none()
-                || (!message.visible() && message.absent.is_none())
+                || (!message.visible() && message.absent().is_none())
             {
                 self.breaks("conservation", message.id.seq());
             }
@@ -156,7 +156,7 @@ impl Laws {
 }
 
 fn superseded(message: &MessageState) -> bool {
-    let reason = message.absent.as_ref().map(|a| a.reason);
+    let reason = message.absent().map(|a| a.reason);
     !message.visible() && reason == Some(crate::log::LeftReason::Superseded)
 }
 

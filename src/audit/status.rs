@@ -87,7 +87,7 @@ fn of_projection(p: &Projection) -> Status {
     }
     let absent = || p.messages().iter().filter(|m| !m.visible());
     let covered = absent()
-        .filter(|m| m.absent.as_ref().is_some_and(|a| a.stand_in.is_some()))
+        .filter(|m| m.absent().is_some_and(|a| a.stand_in.is_some()))
         .count();
     Status {
         schema: "ctxlog.status/1",
@@ -114,10 +114,7 @@ fn of_projection(p: &Projection) -> Status {
         refusals: refusals(p),
         lifetimes: lifetimes(p),
         growth: p.sent().iter().map(|s| s.messages).collect(),
-        last_change: absent()
-            .filter_map(|m| m.absent.as_ref())
-            .map(|a| a.by.seq)
-            .max(),
+        last_change: absent().filter_map(|m| m.absent()).map(|a| a.by.seq).max(),
     }
 }
 

@@ -8,6 +8,7 @@ use crate::log::{
 use crate::planted::{Bug, planted};
 use crate::strategy::{Strategy, check_form};
 use crate::window::{BindError, Binding, Projection};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::content::Content;
@@ -421,11 +422,11 @@ pub(super) fn returned_words(failure: Option<&str>, rest: Option<&Json>) -> Opti
 
 /// A message that holds client results and other content, as results (tool) then words. Native
 /// results stand inside the model's own message and stay there.
-fn split(message: Message) -> Vec<Message> {
+fn split(message: &Message) -> Vec<Cow<'_, Message>> {
     let is_result = |p: &crate::log::Part| matches!(p.body, PartBody::Result { native: None, .. });
     let results = message.parts.iter().filter(|p| is_result(p)).count();
     if results == 0 || results == message.parts.len() {
-        return vec![message];
+        return vec![Cow::Borrowed(message)];
     }
     let (results, words) = message.parts.iter().cloned().partition(is_result);
     // As a reader parts them: both have the source's format, the first its text.
@@ -439,14 +440,12 @@ fn split(message: Message) -> Vec<Message> {
         parts: results,
         ..message.clone()
     };
-    vec![
-        results,
-        Message {
-            parts: words,
-            source,
-            ..message
-        },
-    ]
+    let words = Message {
+        parts: words,
+        source,
+        ..message.clone()
+    };
+    vec![Cow::Owned(results), Cow::Owned(words)]
 }
 
 /// Whether the parts of split messages are those of the whole, in any order between the splits.
@@ -464,13 +463,13 @@ pub(super) fn append_parts(
     meta: &Meta,
     unbound: OnUnbound<'_>,
 ) -> Result<(Seq, Seq), Error> {
-    let mut drafts: Vec<(Message, Binding)> = Vec::new();
-    for part in split(message.clone()) {
+    let mut drafts = Vec::with_capacity(1);
+    for part in split(message) {
         let filed = u64::try_from(drafts.len()).unwrap_or(u64::MAX);
         let seq = Seq(stage.next_seq().0.saturating_add(filed));
         let (binding, errors) = stage.state.bind(&part, seq);
         errors.into_iter().try_for_each(&mut *unbound)?;
-        drafts.extend(split_by_presence(stage.state, part, binding));
+        split_by_presence(stage.state, part, binding, &mut drafts);
     }
     let entries = u32::try_from(drafts.len()).unwrap_or(u32::MAX);
     let mut first: Option<Seq> = None;
@@ -481,12 +480,11 @@ pub(super) fn append_parts(
             .key
             .filter(|_| first.is_none())
             .map(|k| Key { entries, ..k });
-        let same_source = first.map(MessageId).or(options.same_source);
-        let options = Options {
-            same_source,
-            ..options.clone()
+        let links = Links {
+            continues: options.continues,
+            same_source: first.map(MessageId).or(options.same_source),
         };
-        last = append_bound(stage, work, &part, &binding, &options, meta)?;
+        last = append_bound(stage, work, &part, &binding, links, meta)?;
         first.get_or_insert(last);
     }
     Ok((first.unwrap_or(last), last))
@@ -495,11 +493,16 @@ pub(super) fn append_parts(
 /// Results whose calls are in the window, and late ones whose calls are away, may not share a
 /// message, nor may late ones of groups that left apart: a message enters and leaves whole. Which
 /// call each answers was decided on the whole message and stays.
-fn split_by_presence(
+fn split_by_presence<'m>(
     state: &Projection,
-    message: Message,
+    message: Cow<'m, Message>,
     binding: Binding,
-) -> Vec<(Message, Binding)> {
+    drafts: &mut Vec<(Cow<'m, Message>, Binding)>,
+) {
+    if binding.iter().all(Option::is_none) {
+        drafts.push((message, binding));
+        return;
+    }
     let away = |call: &Option<(Seq, u32)>| {
         let id = MessageId((*call)?.0);
         state.message(id).filter(|m| !m.visible())?;
@@ -513,7 +516,8 @@ fn split_by_presence(
         }
     }
     if places.len() < 2 || planted(Bug::LateResultsStayTogether) {
-        return vec![(message, binding)];
+        drafts.push((message, binding));
+        return;
     }
     let pick = |place: Option<MessageId>| {
         let of_place = |home: &&Option<MessageId>| **home == place;
@@ -523,11 +527,11 @@ fn split_by_presence(
         let answers = answers.filter(|(_, home)| of_place(home));
         let part = Message {
             parts: parts.map(|(p, _)| p.clone()).collect(),
-            ..message.clone()
+            ..Message::clone(&message)
         };
-        (part, answers.map(|(a, _)| *a).collect())
+        (Cow::Owned(part), answers.map(|(a, _)| *a).collect())
     };
-    places.into_iter().map(pick).collect()
+    drafts.extend(places.into_iter().map(pick));
 }
 
 /// What to do with result parts that cannot be bound.
@@ -541,19 +545,28 @@ fn refuse_unbound(error: BindError) -> Result<(), Error> {
     Err(Refusal::new(reason, error.to_string()).into())
 }
 
+/// Which messages one belongs with, beside what it answers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Links {
+    /// The message it continues.
+    pub continues: Option<MessageId>,
+    /// The message it shared one source message with.
+    pub same_source: Option<MessageId>,
+}
+
 /// Files one message whose results answer the calls that `binding` says.
 pub(super) fn append_bound(
     stage: &mut Stage<'_>,
     work: &Work<'_>,
     message: &Message,
     binding: &Binding,
-    options: &Options,
+    links: Links,
     meta: Meta,
 ) -> Result<Seq, Error> {
     let content = store_content(stage, work, message)?;
     let skeleton = skeleton(work, message, binding);
     let by_model = message.author == crate::log::Author::Model;
-    let produced_by = match options.continues {
+    let produced_by = match links.continues {
         Some(_) => None,
         None => stage
             .state
@@ -564,8 +577,8 @@ pub(super) fn append_bound(
     };
     let body = Appended {
         skeleton,
-        continues: options.continues.map(MessageId::seq),
-        same_source: options.same_source.map(MessageId::seq),
+        continues: links.continues.map(MessageId::seq),
+        same_source: links.same_source.map(MessageId::seq),
         produced_by,
         content,
     };

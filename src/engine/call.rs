@@ -9,7 +9,7 @@ use crate::planted::{Bug, planted};
 use crate::strategy::{Outlook, visit};
 use crate::window::{CallInfo, MessageState, Window};
 
-use super::append::{Options, append_bound, file_settings};
+use super::append::{Links, Options, append_bound, file_settings};
 use super::content::{LoadPlan, LoadedWindow, Words};
 use super::conversation::{Conversation, Work, counts};
 use super::error::Error;
@@ -132,6 +132,54 @@ impl Conversation {
         Ok(filed)
     }
 
+    /// Lets every configured strategy look at the window now, as a call does, and files its visits
+    /// but no call. One that is not due or stands down writes nothing. Gives the entries that were
+    /// filed, in the order of the chain.
+    ///
+    /// Open tool calls are neither closed nor in the way: their groups stay, whatever the policy.
+    ///
+    /// # Errors
+    /// Refused as `policy-conflict` when a configured strategy is not known here.
+    ///
+    /// ```
+    /// use ctxlog::engine::Store;
+    /// use ctxlog::log::Message;
+    /// use ctxlog::strategy::SlidingWindow;
+    ///
+    /// let chat = Store::in_memory().conversation("a")?.with_strategy(SlidingWindow::new(1))?;
+    /// chat.append(Message::person("How far is the moon?"))?;
+    /// chat.append(Message::model("Quite far."))?;
+    /// chat.append(Message::model("About 384,400 km."))?;
+    /// assert_eq!(chat.visit()?.len(), 1);
+    /// assert_eq!(chat.window()?.items.len(), 2); // the question stays: it is the current request
+    /// # Ok::<(), ctxlog::engine::Error>(())
+    /// ```
+    pub fn visit(&self) -> Result<Vec<Seq>, Error> {
+        self.visit_with(&Options::default())
+    }
+
+    /// Lets every configured strategy look at the window now, with options: the expected head, the
+    /// time, how the visits are known.
+    ///
+    /// # Errors
+    /// As [`Conversation::visit`]; also `stale-head`, and `invalid-option` for a key: a visit that
+    /// is made again finds what it would have let go gone.
+    pub fn visit_with(&self, options: &Options) -> Result<Vec<Seq>, Error> {
+        if options.key.is_some() {
+            let detail = "a visit takes no idempotency key; made again, it lets nothing more go";
+            return Err(Error::refused(RequestReason::InvalidOption, detail));
+        }
+        let mut state = self.lock_at(options.expected)?;
+        self.accepts_head(&state, options.expected)?;
+        self.knows_strategies(&state)?;
+        self.supply_counts(&mut state)?;
+        let provenance = options.provenance.unwrap_or(Provenance::Recorded);
+        let meta = self.meta(options, None);
+        self.file(&mut state, |stage, work| {
+            file_visits(stage, work, Trigger::Demand, provenance, &meta)
+        })
+    }
+
     fn render_for(
         &self,
         window: &Window,
@@ -196,7 +244,9 @@ fn repeated_call(state: &State, options: &Options) -> Result<Option<Call>, Error
     };
     // They stand right before the call: synthetic results, then visits, in one batch.
     let mut before = id;
-    let visits = run_before(&mut before, projection.visits(), |v| (v.fact.seq, true));
+    let visits = run_before(&mut before, projection.visits(), |v| {
+        (v.fact.seq, v.trigger == Trigger::Call)
+    });
     let closed = run_before(&mut before, projection.messages(), |m| {
         (m.id.seq(), m.author() == Author::Engine)
     });
@@ -242,7 +292,12 @@ pub(super) fn file_call(
         ..meta.clone()
     };
     let closed = close_open_calls(stage, work, draft, &meta)?;
-    let visits = file_visits(stage, work, draft, &meta)?;
+    let visits = if draft.visits {
+        file_visits(stage, work, Trigger::Call, draft.provenance, &meta)?
+    } else {
+        Vec::new()
+    };
+    stage.state.settle();
     let rendered = draft.profile.map(|p| render_staged(stage, work, draft, p));
     let rendered = rendered.transpose()?;
     let called = Called {
@@ -308,32 +363,41 @@ fn digest_of(profile: Profile, rendered: &Rendered) -> RenderedBody {
     }
 }
 
+/// Lets every strategy look, each at the window that the one before left.
 fn file_visits(
     stage: &mut Stage<'_>,
     work: &Work<'_>,
-    draft: &Draft,
+    trigger: Trigger,
+    provenance: Provenance,
     meta: &Meta,
 ) -> Result<Vec<Seq>, Error> {
     let mut visits = Vec::new();
-    if !draft.visits {
-        return Ok(visits);
-    }
     for (position, strategy) in (0_u32..).zip(work.chain) {
-        if let Outlook::Visit(body) = visit(stage.state, strategy.as_ref(), position, Trigger::Call)
-        {
-            let by = By {
-                door: Door::Engine,
-                ..meta.by.clone()
-            };
-            let meta = Meta {
-                by,
-                provenance: draft.provenance,
-                ..meta.clone()
-            };
-            visits.push(stage.file(Body::Visited(body), meta)?);
+        if counts(strategy.as_ref()) {
+            // Whether a reading serves the window is told by its digest.
+            stage.state.settle();
         }
+        let outlook = visit(stage.state, strategy.as_ref(), position, trigger);
+        let Outlook::Visit(body, memo) = outlook else {
+            continue;
+        };
+        let meta = Meta {
+            by: engine(&meta.by),
+            provenance,
+            ..meta.clone()
+        };
+        visits.push(stage.file(Body::Visited(body), meta)?);
+        stage.state.remember(memo);
     }
     Ok(visits)
+}
+
+/// What the engine files in someone's name.
+fn engine(by: &By) -> By {
+    By {
+        door: Door::Engine,
+        ..by.clone()
+    }
 }
 
 /// Calls of the window that have neither a final nor an interim result, and that a client has to
@@ -396,12 +460,8 @@ fn close(
         extra: Vec::new(),
     };
     let message = Message::new(Role::Tool, Author::Engine, vec![part]);
-    let by = By {
-        door: Door::Engine,
-        ..meta.by.clone()
-    };
     let meta = Meta {
-        by,
+        by: engine(&meta.by),
         provenance: Provenance::Synthetic,
         ..meta.clone()
     };
@@ -410,7 +470,7 @@ fn close(
         work,
         &message,
         &vec![Some(key)],
-        &Options::default(),
+        Links::default(),
         meta,
     )
 }

@@ -92,7 +92,7 @@ fn restoring(state: &Projection, id: MessageId) -> Result<Change, Error> {
 
 /// A synthetic result that a real one superseded: it stays out when its group comes back.
 fn superseded(message: &MessageState) -> bool {
-    let end = message.absent.as_ref().filter(|_| !message.visible());
+    let end = message.absent().filter(|_| !message.visible());
     end.is_some_and(|a| a.reason == LeftReason::Superseded)
 }
 
@@ -106,7 +106,7 @@ fn returning(
 ) -> Result<BTreeSet<MessageId>, Error> {
     let mut out = BTreeSet::new();
     for member in whole_groups(state, ids).filter(|m| !m.visible() && !superseded(m)) {
-        let stand_in = member.absent.as_ref().and_then(|a| a.stand_in);
+        let stand_in = member.absent().and_then(|a| a.stand_in);
         let in_the_way = stand_in.is_none_or(|s| !undone.contains(&s))
             && state.conservation(member.id) == Some(Conservation::Covered);
         if in_the_way {
@@ -157,8 +157,8 @@ fn whole_groups<'a>(
 }
 
 fn covered(message: &MessageState) -> Error {
-    let by = message.absent.as_ref().map_or(Seq(0), |a| a.by.seq);
-    let stand_in = message.absent.as_ref().and_then(|a| a.stand_in);
+    let by = message.absent().map_or(Seq(0), |a| a.by.seq);
+    let stand_in = message.absent().and_then(|a| a.stand_in);
     let what = stand_in.map_or_else(String::new, |s| format!("{s} "));
     let detail = format!("{what}stands for {} since {by}", message.id);
     let refusal = Refusal::new(RequestReason::RestoreConflict, detail);
@@ -169,7 +169,7 @@ fn covered(message: &MessageState) -> Error {
 
 /// The newer result is what comes back, if it is away.
 fn outlived(state: &Projection, message: &MessageState) -> Error {
-    let newer = message.absent.as_ref().and_then(|a| a.stand_in);
+    let newer = message.absent().and_then(|a| a.stand_in);
     let newer = newer.unwrap_or(message.id);
     let detail = format!(
         "{newer} is the real result that {} held the place of",
@@ -187,7 +187,7 @@ fn outlived(state: &Projection, message: &MessageState) -> Error {
 }
 
 fn beside(claim: &MessageState, source: &MessageState) -> Error {
-    let by = source.absent.as_ref().map_or(Seq(0), |a| a.by.seq);
+    let by = source.absent().map_or(Seq(0), |a| a.by.seq);
     let detail = format!(
         "{} stands for {}, and what that stood for is in the window since {by}",
         claim.id, source.id
@@ -211,7 +211,7 @@ fn undoing(state: &Projection, entry: Seq, change: &Change) -> Result<Change, Er
     let introduced = MessageId(entry);
     let mut left: BTreeSet<MessageId> = BTreeSet::new();
     if let Some(claim) = state.message(introduced) {
-        match claim.absent.as_ref() {
+        match claim.absent() {
             None => {
                 left.insert(introduced);
             }
@@ -223,7 +223,7 @@ fn undoing(state: &Projection, entry: Seq, change: &Change) -> Result<Change, Er
         left.extend(entered_by(state, entry, change)?);
     }
     let took = |m: &&MessageState| {
-        let end = m.absent.as_ref();
+        let end = m.absent();
         let by_it = end.is_some_and(|a| a.by.seq == entry || a.stand_in == Some(introduced));
         by_it && m.id != introduced && !superseded(m)
     };

@@ -88,8 +88,9 @@ impl Conversation {
     /// # Errors
     /// `unsupported-entry` when the log holds an unknown kind that changes windows.
     pub fn window(&self) -> Result<Window, Error> {
-        if let Some(state) = self.held() {
+        if let Some(mut state) = self.held() {
             supported(state.projection.unsupported(), state.head.map(|h| h.seq))?;
+            state.projection.settle(); // so that what is hashed now is kept
             return Ok(state.projection.window());
         }
         let head = self.head()?.map_or(Seq(0), |h| h.seq);

@@ -43,7 +43,8 @@ impl<'a> Stage<'a> {
         state: &'a mut Projection,
         head: Option<Head>,
     ) -> Self {
-        let (records, payloads) = (Vec::new(), Vec::new());
+        // Most requests file one entry with one content, and stores may keep both as they come.
+        let (records, payloads) = (Vec::with_capacity(1), Vec::new());
         Self {
             conversation,
             environment,
@@ -84,6 +85,7 @@ impl<'a> Stage<'a> {
         let salt = self.environment.random().map_err(Error::Randomness)?;
         let commitment = payload::commit(&salt, &bytes);
         self.bytes = self.bytes.saturating_add(bytes.len());
+        self.payloads.reserve_exact(1);
         self.payloads.push(Some(Payload { salt, bytes }));
         Ok(commitment)
     }

@@ -41,6 +41,10 @@ pub const CHECKSUM_BYTES: usize = 4;
 /// The largest body, in bytes.
 pub const BODY_BYTES_MAX: usize = 16 << 20;
 
+/// Where the envelope says how long the body is.
+const LENGTH_AT: usize = 80;
+/// What most entries fit in.
+const ENTRY_BYTES_USUAL: usize = 448;
 const ENTRY_CONTEXT: &str = "ctxlog entry v1";
 const FLAG_MUST_UNDERSTAND: u8 = 1;
 const FLAG_AT: u8 = 2;
@@ -142,29 +146,36 @@ pub enum CodecError {
     },
 }
 
-fn options(limit: usize) -> impl Options {
+fn unlimited() -> impl Options {
     bincode::DefaultOptions::new()
         .with_fixint_encoding()
         .with_little_endian()
-        .with_limit(u64::try_from(limit).unwrap_or(u64::MAX))
+        .with_no_limit()
         .reject_trailing_bytes()
 }
 
-/// Encodes a value the one way this crate does.
+/// Encodes a value the one way this crate does, behind what `out` holds.
 ///
 /// # Errors
-/// [`CodecError::TooLarge`] when it would exceed `limit` bytes.
-pub(crate) fn encode<T: Serialize>(value: &T, limit: usize) -> Result<Vec<u8>, CodecError> {
-    options(limit).serialize(value).map_err(|e| match *e {
-        bincode::ErrorKind::SizeLimit => {
-            let whole = options(usize::MAX).serialized_size(value);
-            CodecError::TooLarge {
-                bytes: whole.unwrap_or(u64::MAX),
-                limit: u64::try_from(limit).unwrap_or(u64::MAX),
-            }
-        }
-        other => CodecError::Body(other.to_string()),
-    })
+/// [`CodecError::TooLarge`] when it exceeds `limit` bytes.
+pub(crate) fn encode_into<T: Serialize>(
+    out: &mut Vec<u8>,
+    value: &T,
+    limit: usize,
+) -> Result<(), CodecError> {
+    let before = out.len();
+    // The value is in memory already, so its size is compared when it is known.
+    let encoded = unlimited().serialize_into(&mut *out, value);
+    encoded.map_err(|e| CodecError::Body(e.to_string()))?;
+    let bytes = out.len().saturating_sub(before);
+    if bytes > limit {
+        let wide = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+        return Err(CodecError::TooLarge {
+            bytes: wide(bytes),
+            limit: wide(limit),
+        });
+    }
+    Ok(())
 }
 
 /// Decodes a value from exactly these bytes; never allocates more than a small multiple of them.
@@ -172,32 +183,29 @@ pub(crate) fn encode<T: Serialize>(value: &T, limit: usize) -> Result<Vec<u8>, C
 /// # Errors
 /// When they are no such value.
 pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
-    options(bytes.len())
+    let limit = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+    unlimited()
+        .with_limit(limit)
         .deserialize(bytes)
         .map_err(|e| CodecError::Body(e.to_string()))
 }
 
 /// What every body begins with.
 #[derive(Serialize, Deserialize)]
-struct Framed<B> {
+struct Framed<By, Key, B> {
     by: By,
-    key: Option<Key>,
+    key: Key,
     body: B,
 }
 
-/// The bytes of an unknown body: framing cannot be told apart, so all of it is kept.
-fn encode_body(entry: &Entry) -> Result<Vec<u8>, CodecError> {
+/// Encodes the body behind the envelope. Of an unknown body the framing cannot be told apart, so all
+/// of it was kept.
+fn encode_body(out: &mut Vec<u8>, entry: &Entry) -> Result<(), CodecError> {
     macro_rules! framed {
-        ($body:expr) => {
-            encode(
-                &Framed {
-                    by: entry.by.clone(),
-                    key: entry.key.clone(),
-                    body: $body,
-                },
-                BODY_BYTES_MAX,
-            )
-        };
+        ($body:expr) => {{
+            let (by, key, body) = (&entry.by, &entry.key, $body);
+            encode_into(out, &Framed { by, key, body }, BODY_BYTES_MAX)
+        }};
     }
     match &entry.body {
         Body::Opened(b) => framed!(b),
@@ -208,14 +216,17 @@ fn encode_body(entry: &Entry) -> Result<Vec<u8>, CodecError> {
         Body::Visited(b) => framed!(b),
         Body::Edited(b) => framed!(b),
         Body::Noted(b) => framed!(b),
-        Body::Unknown { bytes, .. } => Ok(bytes.clone()),
+        Body::Unknown { bytes, .. } => {
+            out.extend_from_slice(bytes);
+            Ok(())
+        }
     }
 }
 
 fn decode_body(kind: u8, bytes: &[u8]) -> Result<(By, Option<Key>, Body), CodecError> {
     macro_rules! framed {
         ($variant:ident) => {{
-            let framed: Framed<_> = decode(bytes)?;
+            let framed: Framed<By, Option<Key>, _> = decode(bytes)?;
             Ok((framed.by, framed.key, Body::$variant(framed.body)))
         }};
     }
@@ -250,25 +261,13 @@ fn decode_body(kind: u8, bytes: &[u8]) -> Result<(By, Option<Key>, Body), CodecE
 /// # Errors
 /// [`CodecError::TooLarge`] when the body exceeds [`BODY_BYTES_MAX`].
 pub fn seal(entry: Entry) -> Result<Sealed, CodecError> {
-    let body = encode_body(&entry)?;
-    let too_large = || CodecError::TooLarge {
-        bytes: u64::try_from(body.len()).unwrap_or(u64::MAX),
-        limit: u64::try_from(BODY_BYTES_MAX).unwrap_or(u64::MAX),
-    };
-    if body.len() > BODY_BYTES_MAX {
-        return Err(too_large());
-    }
-    let length = u32::try_from(body.len()).map_err(|_| too_large())?;
     let must = if entry.must_understand {
         FLAG_MUST_UNDERSTAND
     } else {
         0
     };
     let timed = if entry.at.is_some() { FLAG_AT } else { 0 };
-    let capacity = ENVELOPE_BYTES
-        .saturating_add(CHECKSUM_BYTES)
-        .saturating_add(body.len());
-    let mut bytes = Vec::with_capacity(capacity);
+    let mut bytes = Vec::with_capacity(ENTRY_BYTES_USUAL);
     bytes.extend_from_slice(&MAGIC);
     bytes.extend_from_slice(&[
         FORMAT,
@@ -281,9 +280,23 @@ pub fn seal(entry: Entry) -> Result<Sealed, CodecError> {
     bytes.extend_from_slice(&entry.iteration.0.to_le_bytes());
     bytes.extend_from_slice(&entry.at.map_or(0, |t| t.0).to_le_bytes());
     bytes.extend_from_slice(&entry.prev.0);
-    bytes.extend_from_slice(&length.to_le_bytes());
-    bytes.extend_from_slice(&[0; 4]);
-    bytes.extend_from_slice(&body);
+    // The body's length, known when it is there, and four reserved bytes.
+    bytes.extend_from_slice(&[0; 8]);
+    encode_body(&mut bytes, &entry)?;
+    let body = bytes.len().saturating_sub(ENVELOPE_BYTES);
+    let too_large = || CodecError::TooLarge {
+        bytes: u64::try_from(body).unwrap_or(u64::MAX),
+        limit: u64::try_from(BODY_BYTES_MAX).unwrap_or(u64::MAX),
+    };
+    if body > BODY_BYTES_MAX {
+        return Err(too_large());
+    }
+    let length = u32::try_from(body).map_err(|_| too_large())?;
+    let place = bytes.get_mut(LENGTH_AT..).unwrap_or_default();
+    place
+        .iter_mut()
+        .zip(length.to_le_bytes())
+        .for_each(|(to, from)| *to = from);
     let hash = hash_of(&bytes);
     bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
     Ok(Sealed { entry, hash, bytes })

@@ -318,49 +318,90 @@ impl Message {
     #[must_use]
     pub fn words(&self) -> String {
         let mut out = String::new();
-        for part in &self.parts {
-            part.body.words(&mut out);
-        }
+        self.each_words(&mut |text| {
+            if !out.is_empty() {
+                out.push('\n');
+            }
+            out.push_str(text);
+        });
         out
+    }
+
+    /// The length of its words in UTF-16.
+    pub(super) fn words_utf16(&self) -> u64 {
+        let (mut units, mut lines) = (0_usize, 0_usize);
+        self.each_words(&mut |text| {
+            units = units.saturating_add(utf16(text));
+            lines = lines.saturating_add(1);
+        });
+        let units = units.saturating_add(lines.saturating_sub(1));
+        u64::try_from(units).unwrap_or(u64::MAX)
+    }
+
+    /// Shows its words line by line; none is empty.
+    fn each_words(&self, show: &mut dyn FnMut(&str)) {
+        let mut show = |text: &str| {
+            if !text.is_empty() {
+                show(text);
+            }
+        };
+        self.parts.iter().for_each(|p| p.body.words(&mut show));
     }
 }
 
+/// The length of a text in UTF-16: a unit a character, two where UTF-8 takes four bytes.
+fn utf16(text: &str) -> usize {
+    let of_chunk = |chunk: &[u8]| {
+        let units = |b: &u8| u8::from(b & 0xC0 != 0x80).wrapping_add(u8::from(*b >= 0xF0));
+        // At most 2 a byte: a chunk's sum fits.
+        usize::from(chunk.iter().map(units).fold(0, u8::wrapping_add))
+    };
+    let chunks = text.as_bytes().chunks(64).map(of_chunk);
+    chunks.fold(0, usize::saturating_add)
+}
+
 impl BlockBody {
-    fn words(&self, out: &mut String) {
-        let text = match self {
+    fn words(&self, show: &mut dyn FnMut(&str)) {
+        show(match self {
             Self::Text(text) => text,
             Self::Media(Media::Image, _) => "[image]",
             Self::Media(Media::Audio, _) => "[audio]",
             Self::Media(Media::Video, _) => "[video]",
             Self::Media(Media::File, _) => "[file]",
             Self::Opaque(_, json) => &json.0,
-        };
-        push_line(out, text);
+        });
     }
 }
 
 impl PartBody {
-    fn words(&self, out: &mut String) {
+    fn words(&self, show: &mut dyn FnMut(&str)) {
         match self {
-            Self::Block(block) => block.words(out),
-            Self::Reasoning { text, .. } => push_line(out, text),
+            Self::Block(block) => block.words(show),
+            Self::Reasoning { text, .. } => show(text),
             Self::Call {
                 name, arguments, ..
             } => {
-                push_line(out, name);
-                push_line(out, arguments);
+                show(name);
+                show(arguments);
             }
-            Self::Result { content, .. } => content.iter().for_each(|b| b.body.words(out)),
+            Self::Result { content, .. } => content.iter().for_each(|b| b.body.words(show)),
         }
     }
 }
 
-fn push_line(out: &mut String, text: &str) {
-    if text.is_empty() {
-        return;
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Message, Part};
+
+    proptest! {
+        #[test]
+        fn words_are_as_long_in_utf16_as_they_are(texts in prop::collection::vec("(\\PC|[a-z]{0,90}){0,40}", 0..4)) {
+            let parts = texts.into_iter().map(Part::text).collect();
+            let message = Message::calls(parts);
+            let units = message.words().encode_utf16().count();
+            prop_assert_eq!(message.words_utf16(), u64::try_from(units).unwrap());
+        }
     }
-    if !out.is_empty() {
-        out.push('\n');
-    }
-    out.push_str(text);
 }

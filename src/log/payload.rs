@@ -4,16 +4,21 @@
 //! A payload's first byte is its tag: 1 a message (bincode of the frozen wire structs here), 2 JSON
 //! text, 3 a lineage's secret. Long strings of a message are blobs: the payload holds their address.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use super::body::Commitment;
-use super::entry::{CodecError, decode, encode};
+use super::entry::{CodecError, decode, encode_into};
+use super::skeleton::extent;
 use super::{
     Author, Block, BlockBody, Fields, Hash, Json, Media, Message, Part, PartBody, Role, Shape,
     Source,
 };
 
 const PAYLOAD_CONTEXT: &str = "ctxlog payload v1";
+/// What a message's frame and one part's take, roughly.
+const MESSAGE_BYTES: usize = 32;
 const TAG_MESSAGE: u8 = 1;
 const TAG_TEXT: u8 = 2;
 const TAG_SECRET: u8 = 3;
@@ -44,7 +49,11 @@ impl Secret {
 /// What an entry commits to: salt, then bytes.
 #[must_use]
 pub fn commit(salt: &[u8; 32], bytes: &[u8]) -> Commitment {
-    let mut hasher = blake3::Hasher::new_derive_key(PAYLOAD_CONTEXT);
+    thread_local! {
+        // Deriving the context key costs as much as hashing a small payload: done once a thread.
+        static HASHER: blake3::Hasher = blake3::Hasher::new_derive_key(PAYLOAD_CONTEXT);
+    }
+    let mut hasher = HASHER.with(Clone::clone);
     hasher.update(salt).update(bytes);
     Commitment {
         digest: Hash(*hasher.finalize().as_bytes()),
@@ -52,66 +61,66 @@ pub fn commit(salt: &[u8; 32], bytes: &[u8]) -> Commitment {
     }
 }
 
-/// A string of a message: inline, or a blob.
+/// A string of a message: inline, or a blob. Encoding borrows it, decoding owns it.
 #[derive(Serialize, Deserialize)]
-enum Text {
-    Inline(String),
+enum Text<'a> {
+    Inline(Cow<'a, str>),
     Blob { address: Hash, bytes: u64 },
 }
 
 #[derive(Serialize, Deserialize)]
-enum BlockWire {
-    Text(Text),
-    Media(u8, Text),
-    Opaque(String, Text),
+enum BlockWire<'a> {
+    Text(Text<'a>),
+    Media(u8, Text<'a>),
+    Opaque(Cow<'a, str>, Text<'a>),
 }
 
-type FieldsWire = Vec<(String, Text)>;
+type FieldsWire<'a> = Vec<(Cow<'a, str>, Text<'a>)>;
 
 #[derive(Serialize, Deserialize)]
-enum PartWire {
-    Block(BlockWire),
+enum PartWire<'a> {
+    Block(BlockWire<'a>),
     Reasoning {
-        text: Text,
-        signature: Option<String>,
-        encrypted: Option<Text>,
+        text: Text<'a>,
+        signature: Option<Cow<'a, str>>,
+        encrypted: Option<Text<'a>>,
     },
     Call {
-        id: Option<String>,
-        name: String,
-        arguments: Text,
-        native: Option<String>,
+        id: Option<Cow<'a, str>>,
+        name: Cow<'a, str>,
+        arguments: Text<'a>,
+        native: Option<Cow<'a, str>>,
     },
-    Result(ResultWire),
+    Result(ResultWire<'a>),
 }
 
 #[derive(Serialize, Deserialize)]
-struct ResultWire {
-    call: Option<String>,
-    name: Option<String>,
-    content: Vec<(BlockWire, FieldsWire)>,
+struct ResultWire<'a> {
+    call: Option<Cow<'a, str>>,
+    name: Option<Cow<'a, str>>,
+    content: Vec<(BlockWire<'a>, FieldsWire<'a>)>,
     shape: u8,
     error: Option<bool>,
     interim: bool,
-    native: Option<String>,
+    native: Option<Cow<'a, str>>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct SourceWire {
-    format: String,
-    id: Option<String>,
-    around: FieldsWire,
-    verbatim: Option<Text>,
+struct SourceWire<'a> {
+    format: Cow<'a, str>,
+    id: Option<Cow<'a, str>>,
+    around: FieldsWire<'a>,
+    verbatim: Option<Text<'a>>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct MessageWire {
-    role: String,
+struct MessageWire<'a> {
+    role: Cow<'a, str>,
     author: Author,
-    parts: Vec<(PartWire, FieldsWire)>,
+    parts: Vec<(PartWire<'a>, FieldsWire<'a>)>,
     shape: u8,
-    extra: FieldsWire,
-    source: Option<SourceWire>,
+    extra: FieldsWire<'a>,
+    source: Option<SourceWire<'a>>,
 }
 
 const fn shape_code(shape: Shape) -> u8 {
@@ -171,8 +180,10 @@ pub fn encode_message(message: &Message, secret: &Secret) -> Result<Encoded, Cod
         blobs: Vec::new(),
     };
     let wire = out.message(message);
-    let mut bytes = vec![TAG_MESSAGE];
-    bytes.extend(encode(&wire, PAYLOAD_BYTES_MAX)?);
+    let (_, inline) = extent(message);
+    let mut bytes = Vec::with_capacity(inline.saturating_add(MESSAGE_BYTES));
+    bytes.push(TAG_MESSAGE);
+    encode_into(&mut bytes, &wire, PAYLOAD_BYTES_MAX)?;
     Ok(Encoded {
         bytes,
         blobs: out.blobs,
@@ -267,7 +278,7 @@ pub fn decode_message(
     let Some((&TAG_MESSAGE, rest)) = bytes.split_first() else {
         return Err(CodecError::Field("payload tag").into());
     };
-    let wire: MessageWire = decode(rest)?;
+    let wire: MessageWire<'_> = decode(rest)?;
     Joiner { secret, fetch }.message(wire)
 }
 
@@ -279,7 +290,7 @@ pub fn blobs_of(bytes: &[u8]) -> Result<Vec<Hash>, CodecError> {
     let Some((&TAG_MESSAGE, rest)) = bytes.split_first() else {
         return Ok(Vec::new());
     };
-    let wire: MessageWire = decode(rest)?;
+    let wire: MessageWire<'_> = decode(rest)?;
     let mut found = Vec::new();
     let secret = Secret([0; 32]);
     let mut fetch = |address: Hash| {
@@ -298,24 +309,24 @@ pub fn blobs_of(bytes: &[u8]) -> Result<Vec<Hash>, CodecError> {
 struct Lenient<'a>(Joiner<'a>);
 
 impl Lenient<'_> {
-    fn text(&mut self, text: &Text) {
+    fn text(&mut self, text: &Text<'_>) {
         if let Text::Blob { address, .. } = text {
             // The answer is known to be "missing"; only the question matters.
             let _ = (self.0.fetch)(*address);
         }
     }
 
-    fn fields(&mut self, fields: &FieldsWire) {
+    fn fields(&mut self, fields: &FieldsWire<'_>) {
         fields.iter().for_each(|(_, text)| self.text(text));
     }
 
-    fn block(&mut self, block: &BlockWire) {
+    fn block(&mut self, block: &BlockWire<'_>) {
         match block {
             BlockWire::Text(t) | BlockWire::Media(_, t) | BlockWire::Opaque(_, t) => self.text(t),
         }
     }
 
-    fn walk(&mut self, wire: &MessageWire) {
+    fn walk(&mut self, wire: &MessageWire<'_>) {
         for (part, extra) in &wire.parts {
             self.fields(extra);
             match part {
@@ -349,9 +360,9 @@ struct Blobs<'a> {
 }
 
 impl Blobs<'_> {
-    fn text(&mut self, text: &str) -> Text {
+    fn text<'m>(&mut self, text: &'m str) -> Text<'m> {
         if text.len() < BLOB_BYTES_MIN {
-            return Text::Inline(text.to_owned());
+            return Text::Inline(text.into());
         }
         let address = self.secret.address(text.as_bytes());
         self.blobs.push((address, text.as_bytes().to_vec()));
@@ -361,24 +372,24 @@ impl Blobs<'_> {
         }
     }
 
-    fn fields(&mut self, fields: &Fields) -> FieldsWire {
+    fn fields<'m>(&mut self, fields: &'m Fields) -> FieldsWire<'m> {
         fields
             .iter()
-            .map(|(name, json)| (name.clone(), self.text(&json.0)))
+            .map(|(name, json)| (name.into(), self.text(&json.0)))
             .collect()
     }
 
-    fn block(&mut self, block: &BlockBody) -> BlockWire {
+    fn block<'m>(&mut self, block: &'m BlockBody) -> BlockWire<'m> {
         match block {
             BlockBody::Text(text) => BlockWire::Text(self.text(text)),
             BlockBody::Media(media, json) => {
                 BlockWire::Media(media_code(*media), self.text(&json.0))
             }
-            BlockBody::Opaque(name, json) => BlockWire::Opaque(name.clone(), self.text(&json.0)),
+            BlockBody::Opaque(name, json) => BlockWire::Opaque(name.into(), self.text(&json.0)),
         }
     }
 
-    fn part(&mut self, part: &PartBody) -> PartWire {
+    fn part<'m>(&mut self, part: &'m PartBody) -> PartWire<'m> {
         match part {
             PartBody::Block(block) => PartWire::Block(self.block(block)),
             PartBody::Reasoning {
@@ -387,7 +398,7 @@ impl Blobs<'_> {
                 encrypted,
             } => PartWire::Reasoning {
                 text: self.text(text),
-                signature: signature.clone(),
+                signature: signature.as_deref().map(Cow::from),
                 encrypted: encrypted.as_deref().map(|t| self.text(t)),
             },
             PartBody::Call {
@@ -396,10 +407,10 @@ impl Blobs<'_> {
                 arguments,
                 native,
             } => PartWire::Call {
-                id: id.clone(),
-                name: name.clone(),
+                id: id.as_deref().map(Cow::from),
+                name: name.into(),
                 arguments: self.text(arguments),
-                native: native.clone(),
+                native: native.as_deref().map(Cow::from),
             },
             PartBody::Result {
                 call,
@@ -415,21 +426,21 @@ impl Blobs<'_> {
                     .map(|b| (self.block(&b.body), self.fields(&b.extra)))
                     .collect();
                 PartWire::Result(ResultWire {
-                    call: call.clone(),
-                    name: name.clone(),
+                    call: call.as_deref().map(Cow::from),
+                    name: name.as_deref().map(Cow::from),
                     content,
                     shape: shape_code(*shape),
                     error: *error,
                     interim: *interim,
-                    native: native.clone(),
+                    native: native.as_deref().map(Cow::from),
                 })
             }
         }
     }
 
-    fn message(&mut self, m: &Message) -> MessageWire {
+    fn message<'m>(&mut self, m: &'m Message) -> MessageWire<'m> {
         MessageWire {
-            role: m.role.name().to_owned(),
+            role: m.role.name().into(),
             author: m.author,
             parts: m
                 .parts
@@ -439,8 +450,8 @@ impl Blobs<'_> {
             shape: shape_code(m.shape),
             extra: self.fields(&m.extra),
             source: m.source.as_ref().map(|s| SourceWire {
-                format: s.format.clone(),
-                id: s.id.clone(),
+                format: (&s.format).into(),
+                id: s.id.as_deref().map(Cow::from),
                 around: self.fields(&s.around),
                 verbatim: s.verbatim.as_ref().map(|j| self.text(&j.0)),
             }),
@@ -454,9 +465,9 @@ struct Joiner<'a> {
 }
 
 impl Joiner<'_> {
-    fn text(&mut self, text: Text) -> Result<String, PayloadError> {
+    fn text(&mut self, text: Text<'_>) -> Result<String, PayloadError> {
         match text {
-            Text::Inline(text) => Ok(text),
+            Text::Inline(text) => Ok(text.into_owned()),
             Text::Blob { address, bytes } => {
                 let found =
                     (self.fetch)(address)?.ok_or(PayloadError::MissingBlob { address, bytes })?;
@@ -468,25 +479,27 @@ impl Joiner<'_> {
         }
     }
 
-    fn fields(&mut self, fields: FieldsWire) -> Result<Fields, PayloadError> {
+    fn fields(&mut self, fields: FieldsWire<'_>) -> Result<Fields, PayloadError> {
         fields
             .into_iter()
-            .map(|(name, text)| Ok((name, Json(self.text(text)?))))
+            .map(|(name, text)| Ok((name.into_owned(), Json(self.text(text)?))))
             .collect()
     }
 
-    fn block(&mut self, block: BlockWire) -> Result<BlockBody, PayloadError> {
+    fn block(&mut self, block: BlockWire<'_>) -> Result<BlockBody, PayloadError> {
         Ok(match block {
             BlockWire::Text(text) => BlockBody::Text(self.text(text)?),
             BlockWire::Media(code, text) => BlockBody::Media(
                 media_of(code).ok_or(CodecError::Field("media"))?,
                 Json(self.text(text)?),
             ),
-            BlockWire::Opaque(name, text) => BlockBody::Opaque(name, Json(self.text(text)?)),
+            BlockWire::Opaque(name, text) => {
+                BlockBody::Opaque(name.into_owned(), Json(self.text(text)?))
+            }
         })
     }
 
-    fn part(&mut self, part: PartWire) -> Result<PartBody, PayloadError> {
+    fn part(&mut self, part: PartWire<'_>) -> Result<PartBody, PayloadError> {
         Ok(match part {
             PartWire::Block(block) => PartBody::Block(self.block(block)?),
             PartWire::Reasoning {
@@ -495,7 +508,7 @@ impl Joiner<'_> {
                 encrypted,
             } => PartBody::Reasoning {
                 text: self.text(text)?,
-                signature,
+                signature: signature.map(Cow::into_owned),
                 encrypted: encrypted.map(|t| self.text(t)).transpose()?,
             },
             PartWire::Call {
@@ -504,16 +517,16 @@ impl Joiner<'_> {
                 arguments,
                 native,
             } => PartBody::Call {
-                id,
-                name,
+                id: id.map(Cow::into_owned),
+                name: name.into_owned(),
                 arguments: self.text(arguments)?,
-                native,
+                native: native.map(Cow::into_owned),
             },
             PartWire::Result(result) => self.result(result)?,
         })
     }
 
-    fn result(&mut self, r: ResultWire) -> Result<PartBody, PayloadError> {
+    fn result(&mut self, r: ResultWire<'_>) -> Result<PartBody, PayloadError> {
         let content = r
             .content
             .into_iter()
@@ -525,17 +538,17 @@ impl Joiner<'_> {
             })
             .collect::<Result<_, PayloadError>>()?;
         Ok(PartBody::Result {
-            call: r.call,
-            name: r.name,
+            call: r.call.map(Cow::into_owned),
+            name: r.name.map(Cow::into_owned),
             content,
             shape: shape_of(r.shape).ok_or(CodecError::Field("shape"))?,
             error: r.error,
             interim: r.interim,
-            native: r.native,
+            native: r.native.map(Cow::into_owned),
         })
     }
 
-    fn message(&mut self, m: MessageWire) -> Result<Message, PayloadError> {
+    fn message(&mut self, m: MessageWire<'_>) -> Result<Message, PayloadError> {
         let parts = m
             .parts
             .into_iter()
@@ -549,8 +562,8 @@ impl Joiner<'_> {
         let source = match m.source {
             None => None,
             Some(s) => Some(Source {
-                format: s.format,
-                id: s.id,
+                format: s.format.into_owned(),
+                id: s.id.map(Cow::into_owned),
                 around: self.fields(s.around)?,
                 verbatim: s.verbatim.map(|t| self.text(t)).transpose()?.map(Json),
             }),

@@ -13,12 +13,11 @@ pub fn skeleton(message: &Message, answers: &[Option<(Seq, u32)>]) -> Skeleton {
         .enumerate()
         .map(|(i, p)| part_skeleton(&p.body, answers.get(i).copied().flatten()))
         .collect();
-    let utf16 = u64::try_from(message.words().encode_utf16().count()).unwrap_or(u64::MAX);
     Skeleton {
         role: message.role.clone(),
         author: message.author,
         parts,
-        utf16,
+        utf16: message.words_utf16(),
         tokens: None,
     }
 }

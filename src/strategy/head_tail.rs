@@ -58,15 +58,13 @@ impl Strategy for HeadTail {
     }
 
     fn plan(&self, frame: &Frame<'_>) -> Plan {
-        let head = frame.head(self.head);
-        let keep = frame.newest(self.window, self.unit);
         // The head is kept beside the tail, not out of it, so it counts on top of the limit.
-        let both = frame.count_of(&keep.union(&head).copied().collect(), self.unit);
-        let beside = both.saturating_sub(frame.count_of(&keep, self.unit));
+        let unit = self.unit.unit();
+        let beside = frame.state().head_beside(self.head, self.window, unit);
         let limit = self.window.saturating_add(beside);
         let cut = Cut {
-            keep,
-            head,
+            keep: frame.newest(self.window, self.unit),
+            head: self.head,
             ask_all: true,
             ..frame.cut(self.unit, limit)
         };

@@ -1,9 +1,7 @@
 //! `token-budget`: drops the oldest above the limit, down to the low-water mark.
 
-use std::collections::BTreeSet;
-
 use crate::log::{LeftReason, Reading, Unit, VisitOutcome};
-use crate::window::{Cut, Measure, NoReading};
+use crate::window::{Cut, Measure, NoReading, Sizes};
 
 use super::spec::at_least_one;
 use super::{Frame, KeepUnit, Options, Plan, SpecError, Strategy};
@@ -116,24 +114,20 @@ impl Strategy for TokenBudget {
             Err(NoReading::None) => return Plan::Unmeasurable(VisitOutcome::Unmeasurable),
             Err(NoReading::Stale) => return Plan::Unmeasurable(VisitOutcome::StaleMeasurement),
         };
-        if tokens.total <= self.limit {
+        if tokens.amount <= self.limit {
             return Plan::NotDue;
         }
         let cut = Cut {
-            order: frame.oldest_first(),
             keep: frame.newest(self.keep, KeepUnit::Group),
-            head: BTreeSet::new(),
-            sizes: frame.sizes(Unit::Token),
-            by_run: false,
-            before: tokens.total,
-            target: self.target(),
-            ask_all: false,
+            sizes: Sizes::Of(Unit::Token),
+            before: tokens.amount,
             reason: LeftReason::OverBudget,
+            ..frame.cut(KeepUnit::Group, self.target())
         };
         let before = Reading {
             unit: Unit::Token,
             method: tokens.method.clone(),
-            amount: tokens.total,
+            amount: tokens.amount,
         };
         Plan::Due {
             before,

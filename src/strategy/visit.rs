@@ -1,13 +1,10 @@
 //! A visit: one look by a strategy that engaged, as the body of one entry.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use crate::log::{
-    Change, GroupReason, Left, LeftReason, MessageId, Ranges, Reading, Refused, Seq, Trigger, Unit,
-    VisitOutcome, Visited,
+    Change, Left, MessageId, Ranges, Reading, Refused, Seq, Trigger, Unit, VisitOutcome, Visited,
 };
 use crate::planted::{Bug, planted};
-use crate::window::{Cut, Decision, Fate, Projection, VisitInfo, decide};
+use crate::window::{Cut, Fate, Memo, Projection, Verdict, VisitInfo};
 
 use super::{Frame, Plan, Strategy};
 
@@ -19,8 +16,9 @@ pub enum Outlook {
     NotDue,
     /// It is due, but nothing is newly free to leave since a visit that freed nothing.
     StandsDown,
-    /// It visited: the entry to file.
-    Visit(Visited),
+    /// It visited: the entry to file, and what the strategy's next visit may build on once it is
+    /// filed ([`Projection::remember`]).
+    Visit(Visited, Option<Memo>),
 }
 
 /// Lets a strategy look at the window now.
@@ -32,7 +30,7 @@ pub fn visit(
     trigger: Trigger,
 ) -> Outlook {
     let frame = Frame::new(state, strategy.measure());
-    let look = Look {
+    let look = || Look {
         state,
         spec: strategy.spec(),
         position,
@@ -40,8 +38,8 @@ pub fn visit(
     };
     match strategy.plan(&frame) {
         Plan::NotDue => Outlook::NotDue,
-        Plan::Unmeasurable(outcome) => look.unmeasurable(strategy.unit(), outcome),
-        Plan::Due { before, limit, cut } => look.due(&frame, before, limit, &cut),
+        Plan::Unmeasurable(outcome) => look().unmeasurable(strategy.unit(), outcome),
+        Plan::Due { before, limit, cut } => look().due(&frame, before, limit, &cut),
     }
 }
 
@@ -66,7 +64,7 @@ impl Look<'_> {
             .visit_of(strategy, self.state.visits_of(strategy).checked_sub(1)?)
     }
 
-    fn unmeasurable(&self, unit: Unit, outcome: VisitOutcome) -> Outlook {
+    fn unmeasurable(self, unit: Unit, outcome: VisitOutcome) -> Outlook {
         if self.previous().is_some_and(|v| v.outcome == outcome) {
             return Outlook::StandsDown;
         }
@@ -75,25 +73,30 @@ impl Look<'_> {
             method: "none".to_owned(),
             amount: 0,
         };
-        Outlook::Visit(Visited {
+        let visited = Visited {
             before: nothing.clone(),
             after: nothing,
             outcome,
             ..self.blank()
-        })
+        };
+        Outlook::Visit(visited, None)
     }
 
-    fn due(&self, frame: &Frame<'_>, before: Reading, limit: u64, cut: &Cut) -> Outlook {
-        let decision = decide(self.state, frame.groups(), cut);
+    fn due(self, frame: &Frame<'_>, before: Reading, limit: u64, cut: &Cut) -> Outlook {
+        let decision = frame.decide(cut);
         let fruitless = |v: &VisitInfo| !v.freed && v.outcome.asked();
         let stands_down = !planted(Bug::NeverStandsDown);
         if stands_down && !decision.frees() && self.previous().is_some_and(fruitless) {
             return Outlook::StandsDown;
         }
-        let (refused, released) = self.changed_refusals(frame, &decision);
-        let left = self.left(frame, &decision);
+        let strategy = self.state.strategy_named(&self.spec);
+        let all = planted(Bug::EveryRefusalIsListedAgain);
+        let before_this = self.asked_before().filter(|_| !all).map(|v| v.fact.seq);
+        let verdicts = self.state.verdicts(&decision, strategy, before_this);
+        let (refused, released) = self.changed_refusals(strategy, &verdicts);
+        let memo = decision.memo(self.state);
         let met = decision.shortfall == 0;
-        Outlook::Visit(Visited {
+        let visited = Visited {
             after: Reading {
                 amount: decision.after,
                 ..before.clone()
@@ -109,23 +112,25 @@ impl Look<'_> {
             shortfall: (!met).then_some(decision.shortfall),
             refused,
             released,
-            first_changed: self.first_changed(frame, &decision),
+            first_changed: first_changed(&verdicts),
             change: Change {
-                left,
+                left: self.left(&verdicts),
                 ..Change::default()
             },
             ..self.blank()
-        })
+        };
+        Outlook::Visit(visited, memo)
     }
 
-    fn blank(&self) -> Visited {
+    fn blank(self) -> Visited {
         let nothing = Reading {
             unit: Unit::Token,
             method: String::new(),
             amount: 0,
         };
         Visited {
-            strategy: self.spec.clone(),
+            unchanged_since: self.asked_before().map(|v| v.fact.seq),
+            strategy: self.spec,
             position: self.position,
             base: self.state.head().map_or(Seq(0), |h| h.seq),
             trigger: self.trigger,
@@ -137,58 +142,56 @@ impl Look<'_> {
             shortfall: None,
             refused: Vec::new(),
             released: Ranges::default(),
-            unchanged_since: self.asked_before().map(|v| v.fact.seq),
             first_changed: None,
             change: Change::default(),
         }
     }
 
-    fn left(&self, frame: &Frame<'_>, decision: &Decision) -> Vec<Left> {
-        let mut by_reason: BTreeMap<LeftReason, BTreeSet<MessageId>> = BTreeMap::new();
+    fn left(&self, verdicts: &[Verdict<'_>]) -> Vec<Left> {
         let whole = if planted(Bug::GroupIsAPair) {
             2
         } else {
             usize::MAX
         };
-        for (group, fate) in frame.groups().iter().zip(&decision.fates) {
-            if let Fate::Leaves(reason) = fate {
-                by_reason
-                    .entry(*reason)
-                    .or_default()
-                    .extend(group.messages.iter().copied().take(whole));
-            }
-        }
-        let ranges = |ids: &BTreeSet<MessageId>| self.state.ranges(ids);
+        let members = verdicts.iter().filter(|v| v.nth < whole);
+        let leaving = members.filter_map(|v| match v.fate {
+            Fate::Leaves(reason) => Some((reason, v.message.id)),
+            _ => None,
+        });
+        let by_reason = self.by_reason(leaving.collect());
         by_reason
-            .iter()
-            .map(|(r, ids)| Left {
-                reason: *r,
-                messages: ranges(ids),
-            })
+            .into_iter()
+            .map(|(reason, messages)| Left { reason, messages })
+            .collect()
+    }
+
+    /// The messages of each reason, as ranges.
+    fn by_reason<R: Copy + Ord>(&self, mut ids: Vec<(R, MessageId)>) -> Vec<(R, Ranges)> {
+        ids.sort_unstable();
+        let reasons = ids.chunk_by(|a, b| a.0 == b.0);
+        let ranges = |ids: &[(R, MessageId)]| self.state.ranges(ids.iter().map(|(_, id)| id));
+        reasons
+            .filter_map(|ids| Some((ids.first()?.0, ranges(ids))))
             .collect()
     }
 
     /// Of refusals, only what changed since the strategy's previous visit.
-    fn changed_refusals(&self, frame: &Frame<'_>, decision: &Decision) -> (Vec<Refused>, Ranges) {
-        let strategy = self.state.strategy_named(&self.spec);
-        let standing = |id: MessageId| {
-            let message = self.state.message(id)?;
-            self.state.standing_refusal(strategy?, message)
-        };
+    fn changed_refusals(
+        &self,
+        strategy: Option<usize>,
+        verdicts: &[Verdict<'_>],
+    ) -> (Vec<Refused>, Ranges) {
         let repeats = planted(Bug::EveryRefusalIsListedAgain);
-        let mut refused: BTreeMap<GroupReason, BTreeSet<MessageId>> = BTreeMap::new();
-        let mut released = BTreeSet::new();
-        for (group, fate) in frame.groups().iter().zip(&decision.fates) {
-            for &id in &group.messages {
-                match (fate, standing(id)) {
-                    (Fate::Refuses(reason), before) if before != Some(*reason) || repeats => {
-                        refused.entry(*reason).or_default().insert(id);
-                    }
-                    (Fate::NotNeeded | Fate::Leaves(_), Some(_)) => {
-                        released.insert(id);
-                    }
-                    _ => {}
+        let mut refused = Vec::new();
+        let mut released = Vec::new();
+        for Verdict { fate, message, .. } in verdicts {
+            let standing = strategy.and_then(|s| self.state.standing_refusal(s, message));
+            match (fate, standing) {
+                (Fate::Refuses(reason), before) if before != Some(*reason) || repeats => {
+                    refused.push((*reason, message.id));
                 }
+                (Fate::NotNeeded | Fate::Leaves(_), Some(_)) => released.push(message.id),
+                _ => {}
             }
         }
         let recorded = if planted(Bug::OneReasonIsRecorded) {
@@ -196,30 +199,19 @@ impl Look<'_> {
         } else {
             usize::MAX
         };
-        let refused = refused
-            .iter()
-            .take(recorded)
-            .map(|(reason, ids)| Refused {
-                reason: *reason,
-                messages: self.state.ranges(ids),
-            })
-            .collect();
-        (refused, self.state.ranges(&released))
+        let refused = self.by_reason(refused).into_iter().take(recorded);
+        let refused = refused.map(|(reason, messages)| Refused { reason, messages });
+        released.sort_unstable();
+        (refused.collect(), self.state.ranges(&released))
     }
+}
 
-    fn first_changed(&self, frame: &Frame<'_>, decision: &Decision) -> Option<Seq> {
-        let leaving = frame
-            .groups()
-            .iter()
-            .zip(&decision.fates)
-            .filter(|(_, fate)| matches!(fate, Fate::Leaves(_)));
-        let first = leaving.filter_map(|(g, _)| g.messages.first().copied());
-        let places = first
-            .filter_map(|id| self.state.message(id))
-            .map(|m| m.place);
-        if planted(Bug::LastChangeIsNamedFirst) {
-            return places.max();
-        }
-        places.min()
+/// The place of the first message that leaves.
+fn first_changed(verdicts: &[Verdict<'_>]) -> Option<Seq> {
+    let leaving = (verdicts.iter()).filter(|v| matches!(v.fate, Fate::Leaves(_)));
+    let places = leaving.map(|v| v.message.place);
+    if planted(Bug::LastChangeIsNamedFirst) {
+        return places.max();
     }
+    places.min()
 }

@@ -152,6 +152,8 @@ pub enum Op {
         /// Whether the call failed.
         failed: bool,
     },
+    /// The strategies are let look, without a call.
+    Visit,
     /// Request settings of about this many thousand characters.
     Settings(usize),
     /// A message is restored: one that is away, where there is one.

@@ -83,6 +83,7 @@ impl Display for Op {
                 usage.map_or(Ok(()), |n| write!(f, " usage {n}"))?;
                 f.write_str(if *failed { " failed" } else { "" })
             }
+            Self::Visit => f.write_str("visit"),
             Self::Settings(n) => write!(f, "settings {n}"),
             Self::Restore(n) => write!(f, "restore {n}"),
             Self::Undo(n) => write!(f, "undo {n}"),
@@ -235,6 +236,7 @@ fn parse_op(line: &str) -> Result<Op, String> {
             answered: rest.one_of("answered", "open")?,
         },
         "call" => call(&mut rest)?,
+        "visit" => Op::Visit,
         "settings" => Op::Settings(rest.number()?),
         "restore" => Op::Restore(rest.number()?),
         "undo" => Op::Undo(rest.number()?),

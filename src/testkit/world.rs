@@ -38,6 +38,8 @@ pub enum Request {
         /// Whether it failed.
         failed: bool,
     },
+    /// The strategies look on demand.
+    Visit(Box<Options>),
     /// Request settings are put in force.
     Settings(Json),
     /// A message is restored.
@@ -299,6 +301,7 @@ impl World {
                 usage: *usage,
                 failed: *failed,
             }),
+            Op::Visit => Some(Request::Visit(Box::new(self.options()))),
             Op::Behind(n, words) => {
                 let mut options = self.options();
                 options.expected = Some(self.back_from_head(*n)?);
@@ -379,6 +382,7 @@ impl World {
                     self.chat.report(call.id, usage, failure, None)?;
                 }
             }
+            Request::Visit(options) => drop(self.chat.visit_with(options)?),
             Request::Settings(json) => self.chat.set_request("openai-chat", Some("m"), json)?,
             Request::Restore(message) => drop(self.chat.restore(*message)?),
             Request::Undo(entry) => drop(self.chat.undo(*entry)?),

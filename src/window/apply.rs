@@ -12,9 +12,10 @@ use crate::log::{
 
 use crate::planted::{Bug, planted};
 
+use super::bind::{CallInfo, remove_from};
+use super::index::Share;
 use super::state::{
-    CallInfo, Fact, Form, Life, LifeEnd, MessageState, Projection, RefusalSpan, ReturnInfo, Sent,
-    VisitInfo,
+    Fact, Form, Life, LifeEnd, MessageState, Projection, RefusalSpan, ReturnInfo, Sent, VisitInfo,
 };
 use super::view::edges;
 
@@ -49,10 +50,13 @@ impl Projection {
         fold.finish()
     }
 
-    /// Applies the next entry.
+    /// Applies the next entry. The window is hashed when a call was filed with it, or when someone
+    /// asks for its digest.
     pub fn apply(&mut self, entry: &Entry) {
         self.step(entry);
-        self.settle();
+        if matches!(entry.body, Body::Called(_)) {
+            self.settle();
+        }
     }
 
     fn step(&mut self, entry: &Entry) {
@@ -89,6 +93,7 @@ impl Projection {
                 }
             }
         }
+        self.settle_groups();
     }
 
     fn configured(&mut self, fact: Fact, c: &Configured) {
@@ -110,6 +115,15 @@ impl Projection {
             messages: c.messages,
             provenance: entry.provenance,
         });
+        // A call has seen what was restored before it.
+        let now = self.next_iteration();
+        let mut restored = std::mem::take(&mut self.restored);
+        restored.retain(|index| {
+            self.index.note(*index);
+            let restored = self.messages.get(*index).and_then(|m| m.restored);
+            restored.is_some_and(|at| now <= at)
+        });
+        self.restored = restored;
     }
 
     fn returned(&mut self, entry: &Entry, r: &Returned) {
@@ -125,9 +139,7 @@ impl Projection {
             return;
         };
         // A simulated window is the source's only while nothing has left it.
-        let logged = self
-            .messages
-            .partition_point(|m| m.id.seq() < sent.fact.seq);
+        let logged = self.logged_before(sent.fact.seq);
         let whole = u64::try_from(logged).is_ok_and(|n| n == sent.messages);
         if entry.provenance != Provenance::Simulated || whole {
             self.reading = Some(ReturnInfo {
@@ -190,7 +202,7 @@ impl Projection {
             if partner.visible() {
                 None
             } else {
-                partner.absent.clone()
+                partner.absent().cloned()
             }
         })
     }
@@ -199,12 +211,23 @@ impl Projection {
         let index = self.messages.len();
         self.groups.push();
         let partners: Vec<Seq> = edges(&message).collect();
+        self.seqs.push(message.id.seq());
         self.messages.push(message);
         for seq in partners {
-            if let Some(other) = self.index_of(seq) {
+            let Some(other) = self.index_of(seq) else {
+                continue;
+            };
+            let parts = [index, other].map(|at| self.groups.root(at));
+            if parts[0] != parts[1] {
+                // What is joined to a larger group may refuse for another reason from now on.
+                let [a, b] = parts.map(|root| self.groups.members(root));
+                let smaller = if a.len() < b.len() { a } else { b };
+                smaller.iter().for_each(|member| self.index.note(*member));
                 self.groups.join(index, other);
+                self.index.join(parts, self.groups.root(index));
             }
         }
+        self.index.note(index);
         index
     }
 
@@ -240,6 +263,7 @@ impl Projection {
 
     fn note_result(&mut self, seq: Seq, part: &PartSkeleton, synthetic: bool) -> Option<Seq> {
         let key = part.answers?;
+        let index = self.index_of(key.0);
         let info = self.calls.get_mut(&key)?;
         if part.is(PartSkeleton::INTERIM) {
             info.interim = true;
@@ -248,14 +272,13 @@ impl Projection {
         let before = info.result.replace((seq, synthetic));
         let label = info.key();
         self.open_parts.remove(&key);
-        if let Some(open) = self.open.get_mut(&label) {
-            open.remove(&key);
-        }
-        let interrupted = self.interrupted.entry(label.clone()).or_default();
+        index.into_iter().for_each(|index| self.index.note(index));
+        remove_from(&mut self.open, &label, key);
         if synthetic {
+            let interrupted = self.interrupted.entry(label.clone()).or_default();
             interrupted.insert(key);
         } else {
-            interrupted.remove(&key);
+            remove_from(&mut self.interrupted, &label, key);
         }
         self.closed.insert(label, key);
         before
@@ -277,7 +300,10 @@ impl Projection {
                 if !self.run_open && (!self.unsettled || self.runs.is_empty()) {
                     self.runs.extend(seq);
                     self.run_open = true;
+                    let over = self.request.drain(..);
+                    over.for_each(|index| self.index.note(index));
                 }
+                self.request.push(index);
             }
             Author::Model => {
                 self.unsettled = waits;
@@ -314,37 +340,28 @@ impl Projection {
         if message.visible() {
             return;
         }
+        // Most messages have one life.
+        message.lives.reserve_exact(1);
         message.lives.push(Life {
             entered: fact,
             left: None,
         });
-        message.absent = None;
         self.stretches.enter(index);
+        self.index.note(index);
         self.insert_item(index);
     }
 
     /// Notes an absence that ends no stay.
     fn never_enters(&mut self, index: usize, since: Fact, end: LifeEnd) {
         if let Some(message) = self.messages.get_mut(index) {
-            message.absences.push((since.seq, end.clone()));
-            message.absent = Some(end);
+            message.absences.push((since.seq, end));
         }
     }
 
-    /// Messages of the window leave it together, so that the digests after them are computed once.
+    /// Messages of the window leave it together.
     fn leave_all(&mut self, indices: &[usize], end: &LifeEnd) {
-        let gone: BTreeSet<usize> = indices.iter().copied().collect();
-        let first = gone.iter().filter_map(|i| self.position(*i)).min();
-        if let Some(first) = first {
-            let mut at: usize = 0;
-            self.items.retain(|item| {
-                let stays = at < first || !gone.contains(&item.index);
-                at = at.saturating_add(1);
-                stays
-            });
-            self.changed_from(first);
-        }
-        for index in gone {
+        for &index in indices {
+            self.remove_item(index);
             self.end_stay(index, end.clone());
         }
     }
@@ -356,23 +373,14 @@ impl Projection {
         let Some(life) = message.lives.last_mut().filter(|l| l.left.is_none()) else {
             return;
         };
-        life.left = Some(end.clone());
         self.stretches.leave(index, end.by.seq);
         let evicted = u64::from(end.stand_in.is_none());
-        message.absent = Some(end);
+        life.left = Some(end);
         message.pinned = false;
         message.restored = None;
+        self.index.note(index);
         self.evictions = self.evictions.saturating_add(evicted);
         self.close_refusals(index);
-    }
-
-    /// Where a message stands in the window now.
-    fn position(&self, index: usize) -> Option<usize> {
-        let message = self.messages.get(index)?;
-        let key = (message.place, message.id);
-        self.items
-            .binary_search_by_key(&key, |i| (i.place, i.id))
-            .ok()
     }
 
     fn visited(&mut self, entry: &Entry, fact: Fact, v: &Visited) {
@@ -412,6 +420,7 @@ impl Projection {
                     last: None,
                 };
                 if let Some(message) = self.messages.get_mut(index) {
+                    message.refusals.reserve_exact(1);
                     message.refusals.push(span);
                 }
                 if let Some(standing) = self.standing.get_mut(strategy) {
@@ -429,6 +438,7 @@ impl Projection {
         self.visits_of.push(Vec::new());
         self.newest_visit.push(usize::MAX);
         self.standing.push(BTreeSet::new());
+        self.memos.push(None);
         self.strategies.len().saturating_sub(1)
     }
 
@@ -472,9 +482,7 @@ impl Projection {
     pub(crate) fn indices_in(&self, ranges: &Ranges) -> Vec<usize> {
         let mut out = Vec::new();
         for (first, last) in &ranges.0 {
-            let from = self.messages.partition_point(|m| m.id.seq() < *first);
-            let to = self.messages.partition_point(|m| m.id.seq() <= *last);
-            out.extend(from..to);
+            out.extend(self.logged_before(*first)..self.logged_before(last.next()));
         }
         out
     }
@@ -514,12 +522,14 @@ impl Projection {
         for index in self.indices_in(&c.pinned) {
             if let Some(message) = self.messages.get_mut(index) {
                 message.pinned = true;
+                self.index.note(index);
             }
         }
         for index in self.indices_in(&c.unpinned) {
             if let Some(message) = self.messages.get_mut(index) {
                 message.pinned = false;
                 message.restored = None;
+                self.index.note(index);
             }
         }
         freed
@@ -532,6 +542,8 @@ impl Projection {
             return;
         };
         message.restored = Some(fact.iteration);
+        self.restored.push(index);
+        self.index.note(index);
         let Some(reason) = message.stands_for else {
             return;
         };
@@ -616,8 +628,11 @@ impl Projection {
         if planted(Bug::AwayMessagesKeepTheirForm) && !message.visible() {
             return;
         }
-        message.forms.push(form);
-        self.refresh_item(index);
+        let visible = message.visible();
+        self.totals.swap(message, visible, |m| m.forms.push(form));
+        if visible {
+            self.refresh_item(index);
+        }
     }
 
     fn revert(&mut self, message: Seq, given: Seq, fact: Fact) {
@@ -637,21 +652,6 @@ impl Projection {
         };
         self.new_form(index, form);
     }
-
-    fn refresh_item(&mut self, index: usize) {
-        let Some(at) = self.position(index) else {
-            return;
-        };
-        let Some(form) = self.messages.get(index).and_then(MessageState::form) else {
-            return;
-        };
-        let (given, content) = (form.given, form.content);
-        if let Some(item) = self.items.get_mut(at) {
-            item.form = given;
-            item.content = content;
-        }
-        self.changed_from(at);
-    }
 }
 
 fn new_message(entry: &Entry, fact: Fact, form: Form) -> MessageState {
@@ -669,10 +669,10 @@ fn new_message(entry: &Entry, fact: Fact, form: Form) -> MessageState {
         sources: Ranges::default(),
         stands_for: None,
         lives: Vec::new(),
-        absent: None,
         absences: Vec::new(),
         pinned: false,
         restored: None,
         refusals: Vec::new(),
+        share: Share::default(),
     }
 }

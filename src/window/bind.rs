@@ -1,12 +1,53 @@
 //! Binding results to calls: by occurrence, never by id text alone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::log::{Message, PartBody, Seq};
 
 use crate::planted::{Bug, planted};
 
-use super::state::{Label, Projection};
+use super::state::Projection;
+
+/// A call's state: a call part of a message.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CallInfo {
+    /// The provider's id.
+    pub label: Option<String>,
+    /// The tool.
+    pub name: String,
+    /// Whether the provider itself runs it.
+    pub native: bool,
+    /// Whether an interim result came.
+    pub interim: bool,
+    /// The message that holds its final result, and whether the engine made that.
+    pub result: Option<(Seq, bool)>,
+}
+
+/// What calls and results are paired by: ids are labels, unique only among open calls. Where a
+/// source gives no id, the tool's name serves.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Label {
+    pub(super) native: bool,
+    pub(super) id: Option<String>,
+    pub(super) name: Option<String>,
+}
+
+impl Label {
+    pub(super) fn new(native: bool, id: Option<&str>, name: Option<&str>) -> Self {
+        let name = if id.is_some() { None } else { name };
+        Self {
+            native,
+            id: id.map(str::to_owned),
+            name: name.map(str::to_owned),
+        }
+    }
+}
+
+impl CallInfo {
+    pub(super) fn key(&self) -> Label {
+        Label::new(self.native, self.label.as_deref(), Some(&self.name))
+    }
+}
 
 /// Per part of a message: the call (message, part) that a result part answers.
 pub type Binding = Vec<Option<(Seq, u32)>>;
@@ -108,6 +149,20 @@ impl Projection {
         }
         let closed = self.closed.get(label).and_then(|call| self.calls.get(call));
         Err(closed.and_then(|c| c.result).map(|(first, _)| first))
+    }
+}
+
+/// Takes a call out of the open or interrupted ones of its label.
+pub(super) fn remove_from(
+    calls: &mut HashMap<Label, BTreeSet<(Seq, u32)>>,
+    label: &Label,
+    call: (Seq, u32),
+) {
+    if let Some(of_label) = calls.get_mut(label) {
+        of_label.remove(&call);
+        if of_label.is_empty() {
+            calls.remove(label);
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::log::Seq;
 #[derive(Clone, Debug, Default)]
 pub struct Groups {
     parent: Vec<usize>,
-    /// Of a root: its members, ascending once sorted; of others: empty.
+    /// Of a root with others: its members, ascending; else empty.
     members: Vec<Vec<usize>>,
 }
 
@@ -17,7 +17,7 @@ impl Groups {
     pub fn push(&mut self) {
         let next = self.parent.len();
         self.parent.push(next);
-        self.members.push(vec![next]);
+        self.members.push(Vec::new());
     }
 
     /// The group a position belongs to, named by one of its positions.
@@ -39,26 +39,45 @@ impl Groups {
         if a == b || a >= self.parent.len() || b >= self.parent.len() {
             return;
         }
-        let size = |at: usize| self.members.get(at).map_or(0, Vec::len);
+        let size = |at: usize| self.members(at).len();
         let (small, large) = if size(a) < size(b) { (a, b) } else { (b, a) };
-        let moved = self
-            .members
-            .get_mut(small)
-            .map(std::mem::take)
-            .unwrap_or_default();
-        if let Some(members) = self.members.get_mut(large) {
-            members.extend(moved);
+        let moved = self.take_members(small);
+        let mut members = self.take_members(large);
+        // Most groups grow at their end.
+        let sorted = members.last() < moved.first();
+        members.extend(moved);
+        if !sorted {
             members.sort_unstable();
+        }
+        if let Some(slot) = self.members.get_mut(large) {
+            *slot = members;
         }
         if let Some(parent) = self.parent.get_mut(small) {
             *parent = large;
         }
     }
 
+    fn take_members(&mut self, root: usize) -> Vec<usize> {
+        let members = self.members.get_mut(root).map(std::mem::take);
+        let members = members.unwrap_or_default();
+        if members.is_empty() {
+            vec![root]
+        } else {
+            members
+        }
+    }
+
     /// The positions of a group, ascending; of the group that `at` belongs to.
     #[must_use]
     pub fn members(&self, at: usize) -> &[usize] {
-        self.members.get(self.root(at)).map_or(&[], Vec::as_slice)
+        let root = self.root(at);
+        match self.members.get(root) {
+            None => &[],
+            Some(alone) if alone.is_empty() => {
+                self.parent.get(root).map_or(&[], std::slice::from_ref)
+            }
+            Some(members) => members,
+        }
     }
 }
 

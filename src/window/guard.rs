@@ -1,12 +1,16 @@
 //! The guard: the one function every proposal passes. It refuses by name.
 //!
 //! A strategy gives an order of candidates and a target; the guard walks them until the target is
-//! met and accounts for every group: it leaves, it refuses, or the target was met without it.
+//! met and accounts for every group: it leaves, it refuses, or the target was met without it. Where
+//! candidates go oldest first, groups that something in the log holds are passed over without being
+//! asked: they refuse all the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::log::{GroupReason, Iteration, LeftReason, MessageId, Role, Seq};
+use crate::log::{GroupReason, LeftReason, MessageId, Role, Seq, Unit};
 
+use super::index::{GroupAt, Rank};
+use super::measure::Total;
 use super::state::{MessageState, Projection};
 
 /// A group of the window now, as strategies see it.
@@ -26,17 +30,59 @@ pub struct GroupView {
     pub tokens: u64,
 }
 
+/// In which order groups are asked to leave.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Order {
+    /// All of them, the oldest first; costs those that leave.
+    #[default]
+    Oldest,
+    /// These (positions in the frame's groups); costs the window.
+    Given(Vec<usize>),
+}
+
+impl FromIterator<usize> for Order {
+    fn from_iter<I: IntoIterator<Item = usize>>(groups: I) -> Self {
+        Self::Given(groups.into_iter().collect())
+    }
+}
+
+/// What a strategy keeps: such groups refuse as `inside-keep-window`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Keep {
+    /// Groups that hold one of the newest so many units, the envelope aside: groups, messages, or
+    /// the groups of requests.
+    Newest(u64, Unit),
+    /// These (positions in the frame's groups); costs the window.
+    Groups(BTreeSet<usize>),
+}
+
+impl FromIterator<usize> for Keep {
+    fn from_iter<I: IntoIterator<Item = usize>>(groups: I) -> Self {
+        Self::Groups(groups.into_iter().collect())
+    }
+}
+
+/// How much of the measure goes when a group leaves.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Sizes {
+    /// What it holds of a unit: tokens by the frame's method, messages, or 1.
+    Of(Unit),
+    /// So much, per group of the frame; costs the window.
+    Given(Vec<u64>),
+}
+
 /// What a strategy wants cut.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cut {
-    /// Groups (positions in the frame) in the order in which they should leave.
-    pub order: Vec<usize>,
-    /// Groups the strategy keeps: they refuse as `inside-keep-window`.
-    pub keep: BTreeSet<usize>,
-    /// Groups the strategy keeps for holding the head: they refuse as `protected-head`.
-    pub head: BTreeSet<usize>,
-    /// Per group: how much of the measure goes when it leaves.
-    pub sizes: Vec<u64>,
+    /// Groups in the order in which they should leave.
+    pub order: Order,
+    /// What the strategy keeps.
+    pub keep: Keep,
+    /// How many of the first messages of the conversation the strategy keeps: groups that hold one
+    /// refuse as `protected-head`.
+    pub head: u64,
+    /// How much of the measure goes when a group leaves.
+    pub sizes: Sizes,
     /// Whether a size is that of the group's run, and goes only with the run's last group.
     pub by_run: bool,
     /// The measure before.
@@ -61,11 +107,59 @@ pub enum Fate {
     NotNeeded,
 }
 
+/// Behind every group.
+pub(super) const END: Rank = (Seq(u64::MAX), MessageId(Seq(u64::MAX)));
+/// Before every group.
+pub(super) const START: Rank = (Seq(0), MessageId(Seq(0)));
+
+/// The groups a strategy keeps.
+#[derive(Clone, Debug)]
+pub(super) enum Kept {
+    /// Those from here on, the envelope aside.
+    From(Rank),
+    /// Those with these roots.
+    Roots(BTreeSet<usize>),
+}
+
+impl Kept {
+    fn holds(&self, group: GroupAt) -> bool {
+        match self {
+            Self::From(rank) => *rank <= group.rank,
+            Self::Roots(roots) => roots.contains(&group.root),
+        }
+    }
+}
+
+/// The groups that were asked.
+#[derive(Clone, Debug)]
+pub(super) enum Asked {
+    /// Those before here.
+    Before(Rank),
+    /// Those with these roots.
+    Roots(BTreeSet<usize>),
+}
+
+impl Asked {
+    fn holds(&self, group: GroupAt) -> bool {
+        match self {
+            Self::Before(rank) => group.rank < *rank,
+            Self::Roots(roots) => roots.contains(&group.root),
+        }
+    }
+}
+
 /// What the guard made of a cut.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Decision {
-    /// Per group of the frame.
-    pub fates: Vec<Fate>,
+    /// The groups that leave, in window order.
+    pub(super) leaving: BTreeMap<Rank, (usize, LeftReason)>,
+    /// Groups that were about to leave, and were put back for the window's opener.
+    pub(super) put_back: BTreeMap<Rank, usize>,
+    pub(super) asked: Asked,
+    pub(super) kept: Kept,
+    head: BTreeSet<usize>,
+    /// How many groups the guard looked at.
+    looked: usize,
     /// The measure after.
     pub after: u64,
     /// By how much the target was missed; 0 when it was met.
@@ -76,8 +170,40 @@ impl Decision {
     /// Whether anything leaves.
     #[must_use]
     pub fn frees(&self) -> bool {
-        self.fates.iter().any(|f| matches!(f, Fate::Leaves(_)))
+        !self.leaving.is_empty()
     }
+
+    /// How many groups the guard looked at to come to it.
+    #[must_use]
+    pub const fn looked(&self) -> usize {
+        self.looked
+    }
+
+    pub(super) fn fate(&self, state: &Projection, group: GroupAt) -> Fate {
+        if let Some((_, reason)) = self.leaving.get(&group.rank) {
+            return Fate::Leaves(*reason);
+        }
+        if self.put_back.contains_key(&group.rank) {
+            return Fate::Refuses(GroupReason::IllegalOpener);
+        }
+        if !self.asked.holds(group) {
+            return Fate::NotNeeded;
+        }
+        let verdict = verdict(state, group, &self.kept, &self.head);
+        verdict.map_or(Fate::NotNeeded, Fate::Refuses)
+    }
+}
+
+fn verdict(
+    state: &Projection,
+    group: GroupAt,
+    kept: &Kept,
+    head: &BTreeSet<usize>,
+) -> Option<GroupReason> {
+    let held = state.index.tally(group.root).reasons().next();
+    let head = || (head.contains(&group.root)).then_some(GroupReason::ProtectedHead);
+    let kept = || (kept.holds(group)).then_some(GroupReason::InsideKeepWindow);
+    held.or_else(head).or_else(kept)
 }
 
 impl Projection {
@@ -85,314 +211,373 @@ impl Projection {
     /// each item's size.
     #[must_use]
     pub fn group_views(&self, tokens: &[u64]) -> Vec<GroupView> {
-        let mut by_root: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let mut by_root: BTreeMap<usize, Vec<(usize, &MessageState)>> = BTreeMap::new();
         for (position, item) in self.items.iter().enumerate() {
-            by_root
-                .entry(self.groups.root(item.index))
-                .or_default()
-                .push(position);
+            if let Some(message) = self.messages.get(item.index) {
+                let root = self.groups.root(item.index);
+                by_root.entry(root).or_default().push((position, message));
+            }
         }
-        let mut views: Vec<GroupView> = by_root
-            .into_values()
-            .map(|positions| self.group_view(positions, tokens))
-            .collect();
+        let views = by_root.into_values();
+        let mut views: Vec<GroupView> = views.map(|m| self.group_view(&m, tokens)).collect();
         views.sort_unstable_by_key(|g| (g.newest, g.positions.last().copied()));
         views
     }
 
-    fn group_view(&self, positions: Vec<usize>, tokens: &[u64]) -> GroupView {
-        let items = || positions.iter().filter_map(|&p| self.items.get(p));
-        let newest = items().map(|i| i.place).max().unwrap_or_default();
-        let envelope = items().all(|i| {
-            self.messages
-                .get(i.index)
-                .is_some_and(|m| self.in_envelope(m))
-        });
-        let runs = self.runs.partition_point(|r| *r <= newest);
+    fn group_view(&self, members: &[(usize, &MessageState)], tokens: &[u64]) -> GroupView {
+        let messages = || members.iter().map(|(_, m)| *m);
+        let newest = messages().map(|m| m.place).max().unwrap_or_default();
+        let sizes = members.iter().filter_map(|(p, _)| tokens.get(*p).copied());
         GroupView {
-            messages: items().map(|i| i.id).collect(),
+            messages: messages().map(|m| m.id).collect(),
             newest,
-            envelope,
-            run: u64::try_from(runs).unwrap_or(u64::MAX),
-            tokens: positions
-                .iter()
-                .filter_map(|&p| tokens.get(p).copied())
-                .fold(0, u64::saturating_add),
-            positions,
+            envelope: messages().all(|m| self.in_envelope(m)),
+            run: self.run_of(newest),
+            tokens: sizes.fold(0, u64::saturating_add),
+            positions: members.iter().map(|(p, _)| *p).collect(),
         }
     }
 
     /// Every reason, in order of precedence, why the log itself does not let a group leave now.
     #[must_use]
     pub fn holds(&self, group: &GroupView) -> Vec<GroupReason> {
-        let members: Vec<&MessageState> = group
-            .messages
-            .first()
-            .map(|id| self.group_of(*id))
-            .unwrap_or_default()
-            .into_iter()
-            .filter_map(|id| self.message(id))
-            .collect();
-        let any = |test: &dyn Fn(&MessageState) -> bool| members.iter().any(|m| test(m));
-        let now = self.next_iteration();
-        let mut reasons = Vec::new();
-        let mut check = |reason, holds: bool| {
-            if holds {
-                reasons.push(reason);
-            }
+        let root = self.root_of(group);
+        root.map_or_else(Vec::new, |r| self.index.tally(r).reasons().collect())
+    }
+
+    fn root_of(&self, group: &GroupView) -> Option<usize> {
+        let first = group.messages.first()?;
+        Some(self.groups.root(self.index_of(first.seq())?))
+    }
+
+    /// How many units the window holds outside the envelope: groups, messages or requests.
+    #[must_use]
+    pub fn count_outside(&self, unit: Unit) -> u64 {
+        let [groups, messages, requests] = self.index.counts();
+        let counted = match unit {
+            Unit::Message => messages,
+            Unit::Request => requests,
+            Unit::Group | Unit::Token | Unit::Byte => groups,
         };
-        check(
-            GroupReason::CurrentRequest,
-            any(&|m| m.visible() && self.in_request(m)),
-        );
-        check(
-            GroupReason::SystemEnvelope,
-            any(&|m| m.visible() && self.in_envelope(m)),
-        );
-        check(
-            GroupReason::UnresolvedToolCall,
-            any(&|m| self.has_open_call(m)),
-        );
-        check(GroupReason::Pinned, any(&|m| held(m, now)));
-        reasons
+        u64::try_from(counted).unwrap_or(u64::MAX)
     }
 
-    fn has_open_call(&self, message: &MessageState) -> bool {
-        let from = (message.id.seq(), 0);
-        let to = (message.id.seq(), u32::MAX);
-        self.open_parts.range(from..=to).next().is_some()
-    }
-}
-
-fn held(message: &MessageState, now: Iteration) -> bool {
-    message.pinned || message.restored.is_some_and(|at| now <= at)
-}
-
-/// Walks a cut through the guard.
-#[must_use]
-pub fn decide(state: &Projection, groups: &[GroupView], cut: &Cut) -> Decision {
-    let mut walk = Walk::new(state, groups, cut);
-    for &g in &cut.order {
-        if !cut.ask_all && walk.left <= cut.target {
-            break;
+    /// Where the groups begin that hold one of the newest so many units.
+    fn newest_from(&self, count: u64, unit: Unit) -> Rank {
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        if count == 0 {
+            return END;
         }
-        walk.ask(g, cut.reason);
+        let from = match unit {
+            Unit::Message => self.newest_message(count),
+            Unit::Request => self.index.newest_run(count).map(|run| {
+                let run = usize::try_from(run).ok();
+                let begins = run.and_then(|run| self.runs.get(run.checked_sub(1)?));
+                begins.map_or(START, |seq| (*seq, MessageId(Seq(0))))
+            }),
+            Unit::Group | Unit::Token | Unit::Byte => self.index.newest_group(count),
+        };
+        from.unwrap_or(END)
     }
-    if walk.fates.iter().any(|f| matches!(f, Fate::Leaves(_))) {
+
+    /// The `count`-th newest message of a group outside the envelope; the oldest where there are
+    /// fewer.
+    fn newest_message(&self, count: usize) -> Option<Rank> {
+        let [_, messages, _] = self.index.counts();
+        let at = self.items.len().checked_sub(count.min(messages))?;
+        let rank = |item: &super::view::Item| (item.place, item.id);
+        let from = self.items.get(at).map(rank)?;
+        if self.index.envelope_ends_before(from) {
+            return Some(from);
+        }
+        // The envelope reaches into the newest messages: there was no question yet.
+        let envelope = |i: &&super::view::Item| {
+            let tally = self.index.tally(self.groups.root(i.index));
+            !tally.all_envelope()
+        };
+        let newest = self.items.iter().rev().filter(envelope);
+        newest.take(count).last().map(rank)
+    }
+
+    /// The roots of the groups that hold one of the first messages of the conversation, while it is
+    /// in the window.
+    fn head_roots(&self, head: u64) -> BTreeSet<usize> {
+        let head = usize::try_from(head).unwrap_or(usize::MAX);
+        let first = self.messages.iter().take(head).enumerate();
+        let visible = first.filter(|(_, m)| m.visible());
+        visible.map(|(i, _)| self.groups.root(i)).collect()
+    }
+
+    /// How many units of the head a strategy keeps beside what it keeps of the newest.
+    #[must_use]
+    pub fn head_beside(&self, head: u64, keep: u64, unit: Unit) -> u64 {
+        let from = self.newest_from(keep, unit);
+        let roots = self.head_roots(head).into_iter();
+        let groups = roots.filter_map(|root| self.index.at(root));
+        let beside = groups.filter(|g| g.rank < from && !self.index.tally(g.root).all_envelope());
+        let counted = match unit {
+            Unit::Message => beside
+                .map(|g| self.index.tally(g.root).visible)
+                .fold(0, usize::saturating_add),
+            Unit::Request => {
+                let runs: BTreeSet<u64> = beside.map(|g| self.run_of(g.rank.0)).collect();
+                runs.len()
+            }
+            Unit::Group | Unit::Token | Unit::Byte => beside.count(),
+        };
+        u64::try_from(counted).unwrap_or(u64::MAX)
+    }
+}
+
+/// Walks a cut through the guard. `tokens` says how tokens are counted; `groups` gives the groups
+/// that positions of the cut name.
+#[must_use]
+pub fn decide<'g>(
+    state: &Projection,
+    cut: &Cut,
+    tokens: Option<&Total>,
+    groups: &dyn Fn() -> &'g [GroupView],
+) -> Decision {
+    let root = |g: usize| state.root_of(groups().get(g)?);
+    let kept = match &cut.keep {
+        Keep::Newest(count, unit) => Kept::From(state.newest_from(*count, *unit)),
+        Keep::Groups(kept) => Kept::Roots(kept.iter().filter_map(|g| root(*g)).collect()),
+    };
+    let sizes = match &cut.sizes {
+        Sizes::Of(unit) => Sized::Of(*unit, tokens),
+        Sizes::Given(sizes) => {
+            let named = sizes.iter().enumerate();
+            Sized::Roots(named.filter_map(|(g, n)| Some((root(g)?, *n))).collect())
+        }
+    };
+    let mut walk = Walk {
+        state,
+        cut,
+        sizes,
+        gone: BTreeMap::new(),
+        decision: Decision {
+            leaving: BTreeMap::new(),
+            put_back: BTreeMap::new(),
+            asked: Asked::Before(START),
+            kept,
+            head: state.head_roots(cut.head),
+            looked: 0,
+            after: cut.before,
+            shortfall: 0,
+        },
+    };
+    match &cut.order {
+        Order::Oldest => walk.ask_oldest(),
+        Order::Given(order) => {
+            let order = order.iter().filter_map(|g| state.index.at(root(*g)?));
+            walk.ask_given(order);
+        }
+    }
+    if walk.decision.frees() {
         walk.open_legally();
     }
-    let after = walk.left;
-    Decision {
-        fates: walk.fates,
-        after,
-        shortfall: after.saturating_sub(cut.target),
-    }
+    let after = walk.decision.after;
+    walk.decision.shortfall = after.saturating_sub(cut.target);
+    walk.decision
+}
+
+/// [`Sizes`] by the groups' roots.
+enum Sized<'a> {
+    Of(Unit, Option<&'a Total>),
+    Roots(BTreeMap<usize, u64>),
 }
 
 struct Walk<'a> {
     state: &'a Projection,
-    groups: &'a [GroupView],
     cut: &'a Cut,
-    fates: Vec<Fate>,
-    /// The measure of what remains.
-    left: u64,
-    /// Per run: its remaining groups, the envelope aside.
-    runs: BTreeMap<u64, usize>,
+    sizes: Sized<'a>,
+    /// Per run, where sizes are those of runs: how many of its groups leave.
+    gone: BTreeMap<u64, usize>,
+    decision: Decision,
 }
 
-impl<'a> Walk<'a> {
-    fn new(state: &'a Projection, groups: &'a [GroupView], cut: &'a Cut) -> Self {
-        let mut runs: BTreeMap<u64, usize> = BTreeMap::new();
-        for group in groups.iter().filter(|g| !g.envelope) {
-            let remaining = runs.entry(group.run).or_default();
-            *remaining = remaining.saturating_add(1);
-        }
-        let fates = vec![Fate::NotNeeded; groups.len()];
-        Self {
-            state,
-            groups,
-            cut,
-            fates,
-            left: cut.before,
-            runs,
-        }
+impl Walk<'_> {
+    fn met(&self) -> bool {
+        !self.cut.ask_all && self.decision.after <= self.cut.target
     }
 
-    fn size(&self, g: usize) -> u64 {
-        self.cut.sizes.get(g).copied().unwrap_or(0)
+    /// Asks all groups, oldest first. Those that something holds refuse: only the free are looked
+    /// at, and none behind what is kept.
+    fn ask_oldest(&mut self) {
+        if self.met() {
+            return;
+        }
+        let state = self.state;
+        for group in state.index.free() {
+            if matches!(&self.decision.kept, Kept::From(rank) if *rank <= group.rank) {
+                break;
+            }
+            self.ask(group, self.cut.reason);
+            if self.met() {
+                self.decision.asked = Asked::Before(just_behind(group.rank));
+                return;
+            }
+        }
+        self.decision.asked = Asked::Before(END);
+    }
+
+    fn ask_given(&mut self, order: impl Iterator<Item = GroupAt>) {
+        let mut asked = BTreeSet::new();
+        for group in order {
+            if self.met() {
+                break;
+            }
+            if asked.insert(group.root) {
+                self.ask(group, self.cut.reason);
+            }
+        }
+        self.decision.asked = Asked::Roots(asked);
+    }
+
+    /// Lets a group leave, unless something holds it.
+    fn ask(&mut self, group: GroupAt, reason: LeftReason) {
+        let decision = &mut self.decision;
+        decision.looked = decision.looked.saturating_add(1);
+        if verdict(self.state, group, &decision.kept, &decision.head).is_some() {
+            return;
+        }
+        let leaving = (group.root, reason);
+        decision.leaving.insert(group.rank, leaving);
+        if self.cut.by_run {
+            let run = self.state.run_of(group.rank.0);
+            let gone = self.gone.entry(run).or_default();
+            *gone = gone.saturating_add(1);
+        }
+        if !self.cut.by_run || self.remaining(group) == 0 {
+            let after = self.decision.after.saturating_sub(self.size(group));
+            self.decision.after = after;
+        }
     }
 
     /// The remaining groups of a group's run.
-    fn run_of(&mut self, g: usize) -> Option<&mut usize> {
-        let group = self.groups.get(g).filter(|group| !group.envelope)?;
-        self.runs.get_mut(&group.run)
+    fn remaining(&self, group: GroupAt) -> usize {
+        let run = self.state.run_of(group.rank.0);
+        let gone = self.gone.get(&run).copied().unwrap_or(0);
+        self.state.index.of_run(run).saturating_sub(gone)
     }
 
-    fn takes(&mut self, g: usize, reason: LeftReason) {
-        self.set(g, Fate::Leaves(reason));
-        let size = self.size(g);
-        let last = self.run_of(g).is_none_or(|remaining| {
-            *remaining = remaining.saturating_sub(1);
-            *remaining == 0
-        });
-        if last || !self.cut.by_run {
-            self.left = self.left.saturating_sub(size);
+    fn size(&self, group: GroupAt) -> u64 {
+        match &self.sizes {
+            Sized::Roots(sizes) => sizes.get(&group.root).copied().unwrap_or(0),
+            Sized::Of(Unit::Token | Unit::Byte, tokens) => {
+                let members = self.state.visible_members(group.root);
+                let sizes = members.map(|m| tokens.map_or(0, |t| t.size(m)));
+                sizes.fold(0, u64::saturating_add)
+            }
+            Sized::Of(Unit::Message, _) => {
+                let messages = self.state.index.tally(group.root).visible;
+                u64::try_from(messages).unwrap_or(u64::MAX)
+            }
+            Sized::Of(Unit::Group | Unit::Request, _) => 1,
         }
     }
 
     /// Puts a group back where the target holds with it; says whether it did.
-    fn gives_back(&mut self, g: usize) -> bool {
-        let first = self.run_of(g).is_none_or(|remaining| *remaining == 0);
-        let size = if first || !self.cut.by_run {
-            self.size(g)
+    fn gives_back(&mut self, group: GroupAt) -> bool {
+        let size = if !self.cut.by_run || self.remaining(group) == 0 {
+            self.size(group)
         } else {
             0
         };
-        let left = self.left.saturating_add(size);
-        if left > self.cut.target {
+        let after = self.decision.after.saturating_add(size);
+        if after > self.cut.target {
             return false;
         }
-        self.left = left;
-        if let Some(remaining) = self.run_of(g) {
-            *remaining = remaining.saturating_add(1);
+        self.decision.after = after;
+        if let Some(gone) = self.gone.get_mut(&self.state.run_of(group.rank.0)) {
+            *gone = gone.saturating_sub(1);
         }
-        self.set(g, Fate::Refuses(GroupReason::IllegalOpener));
+        self.decision.leaving.remove(&group.rank);
+        self.decision.put_back.insert(group.rank, group.root);
         true
-    }
-
-    fn set(&mut self, g: usize, fate: Fate) {
-        if let Some(slot) = self.fates.get_mut(g) {
-            *slot = fate;
-        }
-    }
-
-    fn verdict(&self, g: usize) -> Option<GroupReason> {
-        let group = self.groups.get(g)?;
-        let kept = self
-            .cut
-            .keep
-            .contains(&g)
-            .then_some(GroupReason::InsideKeepWindow);
-        let head = self
-            .cut
-            .head
-            .contains(&g)
-            .then_some(GroupReason::ProtectedHead);
-        self.state.holds(group).first().copied().or(head).or(kept)
-    }
-
-    fn ask(&mut self, g: usize, reason: LeftReason) {
-        match self.verdict(g) {
-            Some(refusal) => self.set(g, Fate::Refuses(refusal)),
-            None => self.takes(g, reason),
-        }
-    }
-
-    fn leaves(&self, g: usize) -> bool {
-        matches!(self.fates.get(g), Some(Fate::Leaves(_)))
     }
 
     /// Makes the window open on a user message: by putting back the newest groups of the cut where
     /// the target still holds, else by letting leading unprotected groups leave too. Where neither
     /// helps, rendering repairs.
     fn open_legally(&mut self) {
-        let openers = Openers::new(self.state, self.groups);
-        let opener = openers.first_from(0, |g| !self.leaves(g));
-        if opener.is_none_or(|at| openers.legal(at)) {
+        let opener = self.opener(START);
+        if opener.is_none_or(|(_, _, legal)| legal) {
             return;
         }
-        let before = (self.fates.clone(), self.left, self.runs.clone());
-        if self.put_back(&openers, opener) {
+        let before = (self.decision.clone(), self.gone.clone());
+        if self.put_back(opener.map(|(at, _, _)| at)) {
             return;
         }
-        (self.fates, self.left, self.runs) = before.clone();
-        if !self.let_leaders_go(&openers) {
-            (self.fates, self.left, self.runs) = before;
+        (self.decision, self.gone) = before.clone();
+        if !self.let_leaders_go() {
+            (self.decision, self.gone) = before;
         }
     }
 
-    fn put_back(&mut self, openers: &Openers<'_>, mut opener: Option<usize>) -> bool {
-        for g in (0..self.groups.len()).rev() {
-            if !self.leaves(g) {
-                continue;
-            }
-            if !self.gives_back(g) {
+    /// What the window opens on from here on: the first message outside the envelope whose group
+    /// remains, its group, and whether a provider takes it as the opener.
+    fn opener(&self, from: Rank) -> Option<(Rank, GroupAt, bool)> {
+        self.state.items.from(from).find_map(|item| {
+            let message = self.state.messages.get(item.index)?;
+            let group = self.state.group_at(item.index)?;
+            let remains = !self.decision.leaving.contains_key(&group.rank);
+            let rank = (message.place, message.id);
+            (remains && !self.state.in_envelope(message)).then(|| (rank, group, opens(message)))
+        })
+    }
+
+    /// The first message of a group outside the envelope.
+    fn first_of(&self, group: GroupAt) -> Option<(Rank, bool)> {
+        let members = self.state.visible_members(group.root);
+        let outside = members.filter(|m| !self.state.in_envelope(m));
+        let ranks = outside.map(|m| ((m.place, m.id), opens(m)));
+        ranks.min_by_key(|(rank, _)| *rank)
+    }
+
+    fn put_back(&mut self, opener: Option<Rank>) -> bool {
+        let newest_first: Vec<GroupAt> = (self.decision.leaving.iter().rev())
+            .map(|(&rank, &(root, _))| GroupAt { rank, root })
+            .collect();
+        let mut opener = opener.map(|rank| (rank, false));
+        for group in newest_first {
+            if !self.gives_back(group) {
                 return false;
             }
-            let own = openers.first_of(g);
-            opener = [opener, own].into_iter().flatten().min();
-            if opener.is_some_and(|at| openers.legal(at)) {
+            let own = self.first_of(group);
+            opener = [opener, own].into_iter().flatten().min_by_key(|(r, _)| *r);
+            if opener.is_some_and(|(_, legal)| legal) {
                 return true;
             }
         }
         false
     }
 
-    fn let_leaders_go(&mut self, openers: &Openers<'_>) -> bool {
-        let mut from = 0;
-        while let Some(at) = openers.first_from(from, |g| !self.leaves(g)) {
-            if openers.legal(at) {
+    fn let_leaders_go(&mut self) -> bool {
+        let mut from = START;
+        while let Some((at, group, legal)) = self.opener(from) {
+            if legal {
                 return true;
             }
-            let Some(g) = openers.group(at) else {
-                return false;
-            };
-            if self.fates.get(g) != Some(&Fate::NotNeeded) {
+            if self.decision.fate(self.state, group) != Fate::NotNeeded {
                 return false;
             }
-            self.ask(g, LeftReason::Opener);
+            self.ask(group, LeftReason::Opener);
+            if !self.decision.leaving.contains_key(&group.rank) {
+                return false;
+            }
             from = at;
         }
         true
     }
 }
 
-/// What a window could open on: per position its group and whether a provider takes it as the
-/// opener; envelope positions have none.
-struct Openers<'a> {
-    groups: &'a [GroupView],
-    at: Vec<Option<(usize, bool)>>,
+/// Whether a provider takes a message as a window's opener.
+fn opens(message: &MessageState) -> bool {
+    message.skeleton().is_some_and(|s| s.role == Role::User)
 }
 
-impl<'a> Openers<'a> {
-    fn new(state: &Projection, groups: &'a [GroupView]) -> Self {
-        let mut at = vec![None; state.items.len()];
-        for (g, group) in groups.iter().enumerate() {
-            for &position in &group.positions {
-                let item = state.items.get(position);
-                let message = item.and_then(|item| state.messages.get(item.index));
-                if let (Some(slot), Some(message)) = (at.get_mut(position), message)
-                    && !state.in_envelope(message)
-                {
-                    *slot = Some((g, message.skeleton().is_some_and(|s| s.role == Role::User)));
-                }
-            }
-        }
-        Self { groups, at }
-    }
-
-    fn group(&self, at: usize) -> Option<usize> {
-        self.at.get(at).copied().flatten().map(|(g, _)| g)
-    }
-
-    fn legal(&self, at: usize) -> bool {
-        self.at
-            .get(at)
-            .copied()
-            .flatten()
-            .is_some_and(|(_, user)| user)
-    }
-
-    /// The first position from `from` on whose group remains.
-    fn first_from(&self, from: usize, remains: impl Fn(usize) -> bool) -> Option<usize> {
-        let rest = self.at.iter().enumerate().skip(from);
-        rest.filter_map(|(at, slot)| Some((at, (*slot)?.0)))
-            .find(|(_, g)| remains(*g))
-            .map(|(at, _)| at)
-    }
-
-    fn first_of(&self, g: usize) -> Option<usize> {
-        let positions = self.groups.get(g)?.positions.iter().copied();
-        positions.filter(|at| self.group(*at) == Some(g)).min()
-    }
+/// The first rank behind this one.
+const fn just_behind(rank: Rank) -> Rank {
+    (rank.0, MessageId(rank.1.seq().next()))
 }

@@ -2,7 +2,8 @@
 
 use crate::log::{Count, Reading, Settings, Skeleton, Unit};
 
-use super::state::Projection;
+use super::state::{MessageState, Projection};
+use super::view::Item;
 
 /// The method of groups, messages and requests: they are counted.
 pub const COUNT: &str = "count";
@@ -50,6 +51,14 @@ pub fn estimate(skeleton: &Skeleton) -> u64 {
     skeleton.utf16.div_ceil(4)
 }
 
+fn size(message: &MessageState, by_count: bool) -> u64 {
+    let Some(skeleton) = message.skeleton() else {
+        return 0;
+    };
+    let count = counted(skeleton).filter(|_| by_count);
+    count.map_or_else(|| estimate(skeleton), |c| c.amount)
+}
+
 fn counted(skeleton: &Skeleton) -> Option<&Count> {
     skeleton.tokens.as_ref()
 }
@@ -74,6 +83,112 @@ pub enum NoReading {
     Stale,
 }
 
+/// What the window comes to, kept while it changes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Totals {
+    estimate: u128,
+    counted: Vec<Counted>,
+}
+
+/// What one method counted.
+#[derive(Clone, Debug)]
+struct Counted {
+    method: String,
+    items: usize,
+    amount: u128,
+}
+
+impl Totals {
+    /// A message entered the window.
+    pub fn add(&mut self, message: &MessageState) {
+        let Some(skeleton) = message.skeleton() else {
+            return;
+        };
+        let estimate = u128::from(estimate(skeleton));
+        self.estimate = self.estimate.saturating_add(estimate);
+        let Some(count) = counted(skeleton) else {
+            return;
+        };
+        let amount = u128::from(count.amount);
+        match self.of(&count.method) {
+            Some(counted) => {
+                counted.items = counted.items.saturating_add(1);
+                counted.amount = counted.amount.saturating_add(amount);
+            }
+            None => self.counted.push(Counted {
+                method: count.method.clone(),
+                items: 1,
+                amount,
+            }),
+        }
+    }
+
+    /// A message left it, or is about to be counted anew.
+    pub fn take(&mut self, message: &MessageState) {
+        let Some(skeleton) = message.skeleton() else {
+            return;
+        };
+        let estimate = u128::from(estimate(skeleton));
+        self.estimate = self.estimate.saturating_sub(estimate);
+        if let Some(count) = counted(skeleton)
+            && let Some(counted) = self.of(&count.method)
+        {
+            counted.items = counted.items.saturating_sub(1);
+            counted.amount = counted.amount.saturating_sub(u128::from(count.amount));
+        }
+    }
+
+    /// Changes what a message says, counting it anew where it is in the window.
+    pub fn swap(
+        &mut self,
+        message: &mut MessageState,
+        visible: bool,
+        change: impl FnOnce(&mut MessageState),
+    ) {
+        if visible {
+            self.take(message);
+        }
+        change(message);
+        if visible {
+            self.add(message);
+        }
+    }
+
+    fn of(&mut self, method: &str) -> Option<&mut Counted> {
+        self.counted.iter_mut().find(|c| c.method == method)
+    }
+
+    /// Whether each of so many items was counted, by whatever method.
+    pub fn all_counted(&self, items: usize) -> bool {
+        let counted = self.counted.iter().map(|c| c.items);
+        counted.fold(0, usize::saturating_add) == items
+    }
+
+    /// The method that counted all of so many items, and what they come to by it.
+    fn uniform(&self, items: usize) -> Option<(&str, u128)> {
+        let all = self.counted.iter().find(|c| c.items == items)?;
+        (items > 0).then_some((all.method.as_str(), all.amount))
+    }
+}
+
+/// The window's tokens as one number.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Total {
+    /// Its method.
+    pub method: String,
+    /// The fixed overhead included.
+    pub amount: u64,
+    /// Whether the messages' own counts are used, else the estimate.
+    counted: bool,
+}
+
+impl Total {
+    /// A message's size, counted as the total was.
+    pub(super) fn size(&self, message: &MessageState) -> u64 {
+        size(message, self.counted)
+    }
+}
+
 impl Projection {
     /// Measures the window now. Items are counted by one method throughout: the tokenizer's where
     /// every message carries its count, else the estimate.
@@ -81,37 +196,58 @@ impl Projection {
     /// # Errors
     /// With [`Measure::Reported`], when no reading serves this window.
     pub fn tokens(&self, measure: Measure) -> Result<Tokens, NoReading> {
-        let skeletons: Vec<&Skeleton> = self
-            .items
-            .iter()
-            .filter_map(|i| self.messages.get(i.index)?.skeleton())
-            .collect();
-        let (method, items) = sizes(&skeletons, measure != Measure::Estimate);
-        let served = self.served();
-        let reading = match (measure, served) {
-            (Measure::Auto | Measure::Reported, Ok(reading)) => Some(reading),
-            (Measure::Reported, Err(none)) => return Err(none),
-            _ => None,
-        };
-        Ok(match reading {
-            Some((from, input)) => {
-                let total = input.saturating_add(sum(&items, from));
-                Tokens {
-                    method: format!("reported+{method}"),
-                    total,
-                    items,
-                }
-            }
-            None => {
-                let settings = self.settings().map(|(_, s)| s);
-                let total = sum(&items, 0).saturating_add(overhead(settings, &method));
-                Tokens {
-                    method,
-                    total,
-                    items,
-                }
-            }
+        let total = self.token_total(measure)?;
+        let messages = self.items.iter().filter_map(|i| self.messages.get(i.index));
+        Ok(Tokens {
+            items: messages.map(|m| size(m, total.counted)).collect(),
+            method: total.method,
+            total: total.amount,
         })
+    }
+
+    /// Measures the window now without listing its items; costs what came since the newest reading,
+    /// or nothing.
+    ///
+    /// # Errors
+    /// As [`Projection::tokens`].
+    pub fn token_total(&self, measure: Measure) -> Result<Total, NoReading> {
+        let uniform = self.totals.uniform(self.items.len());
+        let uniform = uniform.filter(|_| measure != Measure::Estimate);
+        let counted = uniform.is_some();
+        let (method, sum) = uniform.unwrap_or((ESTIMATE, self.totals.estimate));
+        let served = match measure {
+            Measure::Auto => self.served().ok(),
+            Measure::Reported => Some(self.served()?),
+            Measure::Tiktoken | Measure::Estimate => None,
+        };
+        let settings = self.settings().map(|(_, s)| s);
+        let narrow = |sum: u128| u64::try_from(sum).unwrap_or(u64::MAX);
+        Ok(match served {
+            Some((from, input)) => Total {
+                method: format!("reported+{method}"),
+                amount: input.saturating_add(narrow(self.sum_from(from, sum, counted))),
+                counted,
+            },
+            None => Total {
+                method: method.to_owned(),
+                amount: narrow(sum).saturating_add(overhead(settings, method)),
+                counted,
+            },
+        })
+    }
+
+    /// What the items from the `from`-th on come to, of all: summed on the shorter side.
+    fn sum_from(&self, from: usize, all: u128, counted: bool) -> u128 {
+        let size = |item: &Item| {
+            let message = self.messages.get(item.index);
+            message.map_or(0, |m| u128::from(size(m, counted)))
+        };
+        let add = |sum: u128, item: &Item| sum.saturating_add(size(item));
+        if from > self.items.len() / 2 {
+            return self.items.skip(from).fold(0, add);
+        }
+        let before = self.items.iter().take(from).fold(0, add);
+        all.saturating_sub(before)
     }
 
     /// A reading of window D serves window W when D is a prefix of W: gives D's length and tokens.
@@ -120,11 +256,7 @@ impl Projection {
             return Err(NoReading::None);
         };
         let length = usize::try_from(reading.messages).map_err(|_| NoReading::Stale)?;
-        let prefix = match length.checked_sub(1) {
-            None => Some(crate::log::Hash::ZERO),
-            Some(last) => self.digests.get(last).copied(),
-        };
-        if prefix == Some(reading.window) {
+        if self.digest_of_first(length) == Some(reading.window) {
             Ok((length, reading.input))
         } else {
             Err(NoReading::Stale)
@@ -137,8 +269,9 @@ impl Tokens {
     /// carries its count, else estimated.
     #[must_use]
     pub fn of(skeletons: &[&Skeleton], settings: Option<&Settings>) -> Self {
-        let (method, items) = sizes(skeletons, true);
-        let total = sum(&items, 0).saturating_add(overhead(settings, &method));
+        let (method, items) = sizes(skeletons);
+        let sum = items.iter().copied().fold(0, u64::saturating_add);
+        let total = sum.saturating_add(overhead(settings, &method));
         Self {
             method,
             total,
@@ -147,12 +280,10 @@ impl Tokens {
     }
 }
 
-/// The sizes of messages by one method throughout: the tokenizer's where each carries its count and
-/// counts are wanted, else the estimate.
-fn sizes(skeletons: &[&Skeleton], counts: bool) -> (String, Vec<u64>) {
-    let counts: Option<Vec<&Count>> = counts
-        .then(|| skeletons.iter().map(|s| counted(s)).collect())
-        .flatten();
+/// The sizes of messages by one method throughout: the tokenizer's where each carries its count, else
+/// the estimate.
+fn sizes(skeletons: &[&Skeleton]) -> (String, Vec<u64>) {
+    let counts: Option<Vec<&Count>> = skeletons.iter().map(|s| counted(s)).collect();
     let method = counts
         .as_ref()
         .and_then(|c| c.first())
@@ -165,11 +296,6 @@ fn sizes(skeletons: &[&Skeleton], counts: bool) -> (String, Vec<u64>) {
             skeletons.iter().map(|s| estimate(s)).collect(),
         ),
     }
-}
-
-fn sum(items: &[u64], from: usize) -> u64 {
-    let items = items.iter().skip(from);
-    items.copied().fold(0, u64::saturating_add)
 }
 
 /// Tokens that request settings cost, by the same method. For the estimate their bytes stand for

@@ -5,22 +5,26 @@ mod apply;
 mod bind;
 mod group;
 mod guard;
+mod index;
 mod measure;
+mod ordered;
 mod outline;
+mod recall;
 mod snapshot;
 mod state;
 mod stretch;
 mod view;
 
 pub use apply::Fold;
-pub use bind::{BindError, Binding};
+pub use bind::{BindError, Binding, CallInfo};
 pub use group::{Groups, grouped};
-pub use guard::{Cut, Decision, Fate, GroupView, decide};
-pub use measure::{COUNT, ESTIMATE, Measure, NoReading, TIKTOKEN, Tokens, count, estimate};
+pub use guard::{Cut, Decision, Fate, GroupView, Keep, Order, Sizes, decide};
+pub use measure::{COUNT, ESTIMATE, Measure, NoReading, TIKTOKEN, Tokens, Total, count, estimate};
 pub use outline::{Asked, Look, Outline, Placed, Step, Touched, answered, is_message};
+pub use recall::{Memo, Verdict};
 pub use snapshot::{Pace, Snapshot, Taken};
 pub use state::{
-    CallInfo, Conservation, Fact, Form, Life, LifeEnd, MessageState, Projection, RefusalSpan,
-    ReturnInfo, Sent, VisitInfo,
+    Conservation, Fact, Form, Life, LifeEnd, MessageState, Projection, RefusalSpan, ReturnInfo,
+    Sent, VisitInfo,
 };
 pub use view::{Item, Window, digest_step};

@@ -146,7 +146,7 @@ impl Outline {
             touched: p.touched.clone(),
             ..Self::default()
         };
-        for item in &p.items {
+        for item in p.items.iter() {
             let Some(message) = p.message(item.id) else {
                 continue;
             };

@@ -9,8 +9,13 @@ use crate::log::{
 
 use crate::planted::{Bug, planted};
 
+use super::bind::{CallInfo, Label};
 use super::group::Groups;
+use super::index::{GroupIndex, Share};
+use super::measure::Totals;
+use super::ordered::Ordered;
 use super::outline::Touched;
+use super::recall::Memo;
 use super::stretch::Stretches;
 use super::view::Item;
 
@@ -125,9 +130,6 @@ pub struct MessageState {
     pub stands_for: Option<LeftReason>,
     /// Its stays in the window.
     pub lives: Vec<Life>,
-    /// Why it is not in the window, when it is not: by which entry it left, or (a late result) by
-    /// which entry its call had left.
-    pub absent: Option<LifeEnd>,
     /// Absences that ended no stay, each with the entry from which on it held: of a late result
     /// that did not enter, of a synthetic result that was superseded while it was away.
     pub absences: Vec<(Seq, LifeEnd)>,
@@ -137,6 +139,8 @@ pub struct MessageState {
     pub restored: Option<Iteration>,
     /// Refusals, oldest first.
     pub refusals: Vec<RefusalSpan>,
+    /// What its group's tally counts of it.
+    pub(super) share: Share,
 }
 
 impl MessageState {
@@ -170,6 +174,21 @@ impl MessageState {
         self.lives.iter().any(|l| l.contains(n))
     }
 
+    /// Why it is not in the window, when it is not: by which entry it left, or (a late result) by
+    /// which entry its call had left.
+    #[must_use]
+    pub fn absent(&self) -> Option<&LifeEnd> {
+        if self.visible() {
+            return None;
+        }
+        let left = self.lives.last().and_then(|l| l.left.as_ref());
+        match (left, self.absences.last()) {
+            (Some(left), Some((since, _))) if *since < left.by.seq => Some(left),
+            (_, Some((_, end))) => Some(end),
+            (left, None) => left,
+        }
+    }
+
     /// Why it was not in the window after entry `n`; `None` when it was, or was not logged yet.
     #[must_use]
     pub fn absent_at(&self, n: Seq) -> Option<&LifeEnd> {
@@ -189,47 +208,6 @@ impl MessageState {
         self.forms
             .first()
             .map_or(Author::Engine, |f| f.skeleton.author)
-    }
-}
-
-/// A call's state: a call part of a message.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct CallInfo {
-    /// The provider's id.
-    pub label: Option<String>,
-    /// The tool.
-    pub name: String,
-    /// Whether the provider itself runs it.
-    pub native: bool,
-    /// Whether an interim result came.
-    pub interim: bool,
-    /// The message that holds its final result, and whether the engine made that.
-    pub result: Option<(Seq, bool)>,
-}
-
-/// What calls and results are paired by: ids are labels, unique only among open calls. Where a
-/// source gives no id, the tool's name serves.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Label {
-    pub(super) native: bool,
-    pub(super) id: Option<String>,
-    pub(super) name: Option<String>,
-}
-
-impl Label {
-    pub(super) fn new(native: bool, id: Option<&str>, name: Option<&str>) -> Self {
-        let name = if id.is_some() { None } else { name };
-        Self {
-            native,
-            id: id.map(str::to_owned),
-            name: name.map(str::to_owned),
-        }
-    }
-}
-
-impl CallInfo {
-    pub(super) fn key(&self) -> Label {
-        Label::new(self.native, self.label.as_deref(), Some(&self.name))
     }
 }
 
@@ -290,11 +268,16 @@ pub struct Projection {
     pub(super) head: Option<Fact>,
     /// Every message, ascending by id.
     pub(super) messages: Vec<MessageState>,
+    /// Their ids, apart so that one is found without touching the messages.
+    pub(super) seqs: Vec<Seq>,
     pub(super) stretches: Stretches,
     pub(super) groups: Groups,
-    /// The window, in window order, and the digest after each item.
-    pub(super) items: Vec<Item>,
+    pub(super) index: GroupIndex,
+    /// The window, in window order; the digest after each item, as far as it was asked for; and what
+    /// the items come to.
+    pub(super) items: Ordered<Item>,
     pub(super) digests: Vec<Hash>,
+    pub(super) totals: Totals,
     /// Call parts by (message, part).
     pub(super) calls: HashMap<(Seq, u32), CallInfo>,
     /// Calls without a final result, by label.
@@ -317,6 +300,8 @@ pub struct Projection {
     pub(super) newest_visit: Vec<usize>,
     /// Messages with a standing refusal, by strategy.
     pub(super) standing: Vec<BTreeSet<usize>>,
+    /// Per strategy: what its newest visit went by. Derived, and may be absent.
+    pub(super) memos: Vec<Option<Memo>>,
     /// Configuration in force.
     pub(super) chain: Vec<String>,
     pub(super) settings: Vec<(Seq, Settings)>,
@@ -325,6 +310,10 @@ pub struct Projection {
     pub(super) first_person: Option<Seq>,
     /// The first person message of each run.
     pub(super) runs: Vec<Seq>,
+    /// The person messages of the newest run.
+    pub(super) request: Vec<usize>,
+    /// Messages that were restored and may not leave before the next call.
+    pub(super) restored: Vec<usize>,
     pub(super) run_open: bool,
     pub(super) unsettled: bool,
     /// The first entry of an unknown kind that changes windows.
@@ -368,9 +357,22 @@ impl Projection {
     }
 
     pub(super) fn index_of(&self, seq: Seq) -> Option<usize> {
-        self.messages
-            .binary_search_by_key(&seq, |m| m.id.seq())
-            .ok()
+        let at = self.logged_before(seq);
+        (self.seqs.get(at) == Some(&seq)).then_some(at)
+    }
+
+    /// How many messages were logged before an entry. Most that is asked for is recent, so the
+    /// search widens from the end.
+    pub(super) fn logged_before(&self, seq: Seq) -> usize {
+        let mut width: usize = 1;
+        loop {
+            let from = self.seqs.len().saturating_sub(width);
+            let recent = self.seqs.get(from..).unwrap_or_default();
+            if from == 0 || recent.first().is_some_and(|first| *first < seq) {
+                return from.saturating_add(recent.partition_point(|s| *s < seq));
+            }
+            width = width.saturating_mul(4);
+        }
     }
 
     /// The filed model calls; iteration N is at N - 1.
@@ -460,7 +462,9 @@ impl Projection {
     /// Messages of the window whose present content has no token count: with the entry and payload
     /// index that gave the content.
     pub fn uncounted(&self) -> impl Iterator<Item = (MessageId, (Seq, u32))> {
-        let messages = self.items.iter().filter_map(|i| self.messages.get(i.index));
+        let none = self.totals.all_counted(self.items.len());
+        let items = self.items.iter().filter(move |_| !none);
+        let messages = items.filter_map(|i| self.messages.get(i.index));
         messages.filter_map(|m| {
             let form = m.form()?;
             form.skeleton
@@ -626,22 +630,24 @@ impl Projection {
         let Some(index) = self.index_of(id.seq()) else {
             return;
         };
-        let form = self
-            .messages
-            .get_mut(index)
-            .and_then(|m| m.forms.last_mut());
-        if let Some(form) = form {
-            form.skeleton.tokens.get_or_insert(count);
-        }
+        let Some(message) = self.messages.get_mut(index) else {
+            return;
+        };
+        let visible = message.visible();
+        self.totals.swap(message, visible, |message| {
+            if let Some(form) = message.forms.last_mut() {
+                form.skeleton.tokens.get_or_insert(count);
+            }
+        });
     }
 
-    /// Ids as ranges: a range names every message between its ends.
+    /// Ids in ascending order as ranges: a range names every message between its ends.
     #[must_use]
-    pub fn ranges(&self, ids: &BTreeSet<MessageId>) -> Ranges {
+    pub fn ranges<'a>(&self, ids: impl IntoIterator<Item = &'a MessageId>) -> Ranges {
         let mut out: Vec<(Seq, Seq)> = Vec::new();
         let mut previous: Option<usize> = None;
         for (index, id) in ids
-            .iter()
+            .into_iter()
             .filter_map(|id| Some((self.index_of(id.seq())?, id)))
         {
             let adjacent = previous.is_some_and(|p| p.checked_add(1) == Some(index));
@@ -668,9 +674,7 @@ impl Projection {
     #[must_use]
     pub fn conservation(&self, id: MessageId) -> Option<Conservation> {
         let superseded = |end: &LifeEnd| end.reason == LeftReason::Superseded;
-        if planted(Bug::SupersededIsGone)
-            && self.message(id)?.absent.as_ref().is_some_and(superseded)
-        {
+        if planted(Bug::SupersededIsGone) && self.message(id)?.absent().is_some_and(superseded) {
             return Some(Conservation::Gone);
         }
         self.conservation_at(id, self.head?.seq)

@@ -5,6 +5,8 @@ use crate::log::{Commitment, Hash, MessageId, Seq};
 use crate::planted::{Bug, planted};
 
 use super::group::grouped;
+use super::index::Rank;
+use super::ordered::Keyed;
 use super::state::{MessageState, Projection};
 
 const WINDOW_CONTEXT: &str = "ctxlog window v1";
@@ -46,6 +48,14 @@ impl Item {
             content,
             index,
         }
+    }
+}
+
+impl Keyed for Item {
+    type Key = Rank;
+
+    fn key(&self) -> Rank {
+        (self.place, self.id)
     }
 }
 
@@ -109,15 +119,28 @@ impl Projection {
     pub fn window(&self) -> Window {
         Window {
             at: self.head.map(|h| h.seq),
-            items: self.items.clone(),
+            items: self.items.iter().copied().collect(),
             digest: self.digest(),
         }
     }
 
-    /// The digest of the window now.
+    /// The digest of the window now. What was not hashed before ([`Projection::settle`]) is hashed
+    /// now.
     #[must_use]
     pub fn digest(&self) -> Hash {
-        self.digests.last().copied().unwrap_or(Hash::ZERO)
+        self.digest_of_first(self.items.len()).unwrap_or(Hash::ZERO)
+    }
+
+    /// The digest of the window's first items; `None` when there are not so many.
+    pub(super) fn digest_of_first(&self, length: usize) -> Option<Hash> {
+        let more = length.saturating_sub(self.digests.len());
+        let settled = length.min(self.digests.len());
+        let digest = match settled.checked_sub(1) {
+            None => Hash::ZERO,
+            Some(last) => self.digests.get(last).copied()?,
+        };
+        let rest = self.items.skip(settled).take(more);
+        (length <= self.items.len()).then(|| rest.fold(digest, digest_step))
     }
 
     /// How many messages the window holds now.
@@ -132,7 +155,7 @@ impl Projection {
         if self.head.is_none_or(|h| h.seq <= n) {
             return self.window();
         }
-        let logged = self.messages.partition_point(|m| m.id.seq() <= n);
+        let logged = self.logged_before(n.next());
         let logged = self.messages.get(..logged).unwrap_or_default();
         let mut items: Vec<Item> = self
             .stretches
@@ -159,30 +182,57 @@ impl Projection {
 
     pub(super) fn insert_item(&mut self, index: usize) {
         let Some(head) = self.head else { return };
-        let Some(item) = self
-            .messages
-            .get(index)
-            .and_then(|m| item_of(index, m, head.seq))
-        else {
+        let Some(message) = self.messages.get(index) else {
             return;
         };
-        let at = self
-            .items
-            .partition_point(|i| (i.place, i.id) < (item.place, item.id));
-        self.items.insert(at, item);
-        self.changed_from(at);
+        let Some(item) = item_of(index, message, head.seq) else {
+            return;
+        };
+        self.totals.add(message);
+        self.changed_from(item.key());
+        self.items.insert(item);
+    }
+
+    pub(super) fn remove_item(&mut self, index: usize) {
+        let Some(message) = self.messages.get(index) else {
+            return;
+        };
+        let rank = (message.place, message.id);
+        if self.items.remove(rank).is_some() {
+            self.totals.take(message);
+            self.changed_from(rank);
+        }
+    }
+
+    /// A message of the window has another content.
+    pub(super) fn refresh_item(&mut self, index: usize) {
+        let Some(message) = self.messages.get(index) else {
+            return;
+        };
+        let rank = (message.place, message.id);
+        let Some(form) = message.form() else { return };
+        let (given, content) = (form.given, form.content);
+        if let Some(item) = self.items.find_mut(rank) {
+            item.form = given;
+            item.content = content;
+            self.changed_from(rank);
+        }
     }
 
     /// Items from here on are not those that were hashed.
-    pub(super) fn changed_from(&mut self, at: usize) {
+    fn changed_from(&mut self, rank: Rank) {
+        if self.digests.is_empty() {
+            return;
+        }
+        let (Ok(at) | Err(at)) = self.items.position(rank);
         self.digests.truncate(at);
     }
 
-    /// Computes the digests that are missing. Apart from the step, so that folding a log does not
-    /// hash every window on the way.
-    pub(super) fn settle(&mut self) {
-        let mut digest = self.digest();
-        for item in self.items.iter().skip(self.digests.len()) {
+    /// Computes the digests that are missing. Apart from the step, so that what nobody asks for is
+    /// not hashed.
+    pub fn settle(&mut self) {
+        let mut digest = self.digests.last().copied().unwrap_or(Hash::ZERO);
+        for item in self.items.skip(self.digests.len()) {
             digest = digest_step(digest, item);
             self.digests.push(digest);
         }

@@ -3,8 +3,9 @@
 
 use ctxlog::audit::{export, import_lines, verify};
 use ctxlog::engine::Store;
-use ctxlog::testkit::generate::{script, source};
-use ctxlog::testkit::{Case, Law, Said, Script, World, laws};
+use ctxlog::log::{MessageId, OpenCalls, Seq};
+use ctxlog::testkit::generate::{script, script_under, source, spec};
+use ctxlog::testkit::{Case, Law, Op, Said, Script, World, laws};
 use proptest::prelude::*;
 
 fn config(cases: u32) -> ProptestConfig {
@@ -174,6 +175,38 @@ fn refusals_stand_across_a_visit_that_could_not_measure() {
     laws::linear_size(&case).unwrap();
     ctxlog::testkit::model::check_case(&case, false).unwrap();
     laws::all(&case).unwrap();
+}
+
+proptest! {
+    #![proptest_config(config(120))]
+
+    /// Looking once more right away lets nothing more go. Where two strategies are chained, the first
+    /// looks again at what the second left; where a reading is asked for, it is stale by then; and a
+    /// call closes open calls, as configured: so this is said of one strategy that counts, and of
+    /// calls that stay open.
+    #[test]
+    fn a_visit_then_a_call_leave_the_window_that_a_call_alone_leaves(script in script_under(spec().prop_map(|s| vec![s]))) {
+        let counts = |spec: &String| !spec.contains("measure=auto") && !spec.contains("measure=reported");
+        prop_assume!(script.chain.iter().all(counts));
+        let script = Script { open_calls: OpenCalls::Keep, ..script };
+        let run = |looks: usize| {
+            let mut world = World::run(&script, &[]).unwrap();
+            for _ in 0..looks {
+                world.perform(&Op::Visit).unwrap();
+            }
+            let head = world.head().unwrap();
+            let call = world.chat.call().unwrap();
+            let ids: Vec<MessageId> = call.window.items.iter().map(|i| i.id).collect();
+            let story: Vec<Seq> = call.visits.iter().copied().filter(|s| *s <= head).collect();
+            (ids, story)
+        };
+        let (alone, _) = run(0);
+        for looks in [1, 2] {
+            let (ids, earlier) = run(looks);
+            prop_assert_eq!(&ids, &alone, "{} looks before\n\n{}", looks, &script);
+            prop_assert!(earlier.is_empty(), "a visit on demand is told to be the call's");
+        }
+    }
 }
 
 /// Two budgets that engage one after the other make three stretches longer, and then no more.

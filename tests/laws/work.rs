@@ -1,12 +1,14 @@
-//! Appending and visiting cost the change, not the log: time per message stays level while a log
-//! grows to many thousand messages. Medians over many messages, compared with a wide margin, so
-//! that a busy machine does not decide.
+//! Appending and visiting cost the change, not the log nor the window: what a look of a strategy
+//! asks is counted in the shapes that are worst for it; and time per message stays level while a log
+//! grows to many thousand messages, by medians with a wide margin, so that a busy machine does not
+//! decide.
 
 use std::time::{Duration, Instant};
 
-use ctxlog::engine::{Options, Store};
-use ctxlog::log::{Iteration, Message, Part};
-use ctxlog::strategy::parse;
+use ctxlog::engine::{Conversation, Options, Store};
+use ctxlog::log::{Iteration, Message, OpenCalls, Part};
+use ctxlog::strategy::{Frame, Plan, Strategy, parse};
+use ctxlog::window::{Projection, decide};
 
 const ROUNDS: usize = 1_500;
 const MARGIN: u32 = 6;
@@ -29,11 +31,7 @@ fn stays_level(what: &str, times: &[Duration]) {
     assert!(late <= early * MARGIN, "{what}: {early:?} became {late:?}");
 }
 
-fn rounds(
-    spec: &str,
-    keyed: bool,
-    mut round: impl FnMut(&ctxlog::engine::Conversation, usize),
-) -> Vec<Duration> {
+fn rounds(spec: &str, keyed: bool, mut round: impl FnMut(&Conversation, usize)) -> Vec<Duration> {
     let chat = Store::in_memory().conversation("a").unwrap();
     let chat = chat.with_strategies(vec![parse(spec).unwrap()]).unwrap();
     chat.append(Message::system("S")).unwrap();
@@ -101,4 +99,125 @@ fn explaining_costs_the_message_and_not_the_log() {
         );
     }
     stays_level("why", &times);
+}
+
+/// How many groups and messages a look of this strategy asks now.
+fn asked(p: &Projection, strategy: &dyn Strategy) -> usize {
+    let frame = Frame::new(p, strategy.measure());
+    let Plan::Due { cut, .. } = strategy.plan(&frame) else {
+        return 0;
+    };
+    let decision = decide(p, &cut, frame.tokens().ok(), &|| frame.groups());
+    let index = p.strategy_named(&strategy.spec());
+    let fruitless = index
+        .and_then(|s| p.newest_visit(s))
+        .is_some_and(|v| !v.freed);
+    if fruitless && !decision.frees() {
+        return decision.looked(); // it stands down
+    }
+    let before = index.and_then(|s| p.visit_of(s, p.visits_of(s).checked_sub(1)?));
+    let verdicts = p.verdicts(&decision, index, before.map(|v| v.fact.seq));
+    decision.looked() + verdicts.len()
+}
+
+/// A conversation that only its own shape makes hard: what is said in each round, and how many
+/// rounds come before any is counted.
+struct Shape {
+    name: &'static str,
+    before: usize,
+    round: fn(&Conversation, usize),
+}
+
+fn say(chat: &Conversation, message: Message) {
+    chat.append(message).unwrap();
+}
+
+fn call(chat: &Conversation) {
+    say(chat, Message::calls(vec![Part::call("c", "t", "{}")]));
+}
+
+const SHAPES: &[Shape] = &[
+    Shape {
+        name: "nothing holds anything",
+        before: 600,
+        round: |chat, _| say(chat, Message::model("say")),
+    },
+    Shape {
+        name: "open calls of one id",
+        before: 600,
+        round: |chat, _| call(chat),
+    },
+    Shape {
+        name: "one request that goes on",
+        before: 600,
+        round: |chat, _| say(chat, Message::person("and")),
+    },
+    Shape {
+        name: "open calls between the person's messages, and what may go between both",
+        before: 600,
+        round: |chat, n| match n % 3 {
+            0 => call(chat),
+            1 => say(chat, Message::person("and")),
+            _ => say(chat, Message::model("say")),
+        },
+    },
+    Shape {
+        name: "one call with many results",
+        before: 600,
+        round: |chat, n| {
+            if n == 0 {
+                let calls = (0..2_000).map(|_| Part::call("c", "t", "{}")).collect();
+                say(chat, Message::calls(calls));
+            } else {
+                say(chat, Message::tool("c", "out"));
+            }
+        },
+    },
+    Shape {
+        name: "a long envelope",
+        before: 1_000,
+        round: |chat, n| {
+            let system = n < 600;
+            let message = if system {
+                Message::system("S")
+            } else {
+                Message::model("say")
+            };
+            say(chat, message);
+        },
+    },
+];
+
+#[test]
+fn a_look_asks_what_changed_in_every_worst_shape() {
+    for spec in [
+        "sliding-window:keep=2",
+        "sliding-window:keep=300",
+        "sliding-window:keep=40,unit=message",
+        "sliding-window:keep=40,unit=request",
+        "head-tail:window=20,head=1",
+        "token-budget:limit=200,keep=3,measure=estimate",
+    ] {
+        let strategy = parse(spec).unwrap();
+        for shape in SHAPES {
+            let chat = Store::in_memory().conversation("a").unwrap();
+            let chat = chat.with_open_calls(OpenCalls::Keep).unwrap();
+            let chat = chat.with_strategies(vec![strategy.clone()]).unwrap();
+            let mut work = 0;
+            let rounds = 200;
+            for n in 0..shape.before + rounds {
+                (shape.round)(&chat, n);
+                if n >= shape.before {
+                    let of = |p: &Projection| asked(p, strategy.as_ref());
+                    work += chat.with_projection(of).unwrap();
+                }
+                chat.visit().unwrap();
+            }
+            assert!(
+                work <= 8 * rounds,
+                "{}, {spec}: {work} asked in {rounds} rounds",
+                shape.name
+            );
+        }
+    }
 }

@@ -64,7 +64,7 @@ fn a_cut_opens_on_the_user_or_says_what_held_the_opener() {
                 assert!(leaders.any(held), "{spec}: {said}");
             }
             let reason = |id: &MessageId| {
-                let absent = |p: &ctxlog::window::Projection| p.message(*id)?.absent.clone();
+                let absent = |p: &ctxlog::window::Projection| p.message(*id)?.absent().cloned();
                 chat.with_projection(absent).unwrap().map(|a| a.reason)
             };
             let openers = logged(&chat).iter().filter_map(reason).collect::<Vec<_>>();

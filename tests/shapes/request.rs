@@ -85,7 +85,7 @@ fn every_leaving_is_told(chat: &Conversation) {
     let view = view(chat);
     for id in logged(chat).into_iter().filter(|id| !view.contains(id)) {
         let end = chat
-            .with_projection(|p| p.message(id).unwrap().absent.clone())
+            .with_projection(|p| p.message(id).unwrap().absent().cloned())
             .unwrap()
             .unwrap();
         let entry = all.iter().find(|e| e.seq == end.by.seq).unwrap();

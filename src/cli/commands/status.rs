@@ -144,7 +144,7 @@ fn last_change(cx: &mut Context, chat: &Conversation, s: &Status) -> Result<(), 
         .line(&format!("last change  {}", cx.look.preview(&text, 13)))?;
     let gone = chat.with_projection(|p| {
         let by = |m: &&ctxlog::window::MessageState| {
-            m.absent.as_ref().is_some_and(|a| a.by.seq == seq) && m.stands_for.is_none()
+            m.absent().is_some_and(|a| a.by.seq == seq) && m.stands_for.is_none()
         };
         p.messages().iter().rev().find(by).map(|m| m.id)
     })?;

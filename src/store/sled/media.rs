@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn what_was_removed_is_gone_and_removing_it_again_is_no_error() {
         let (_room, media) = media();
-        media.put(LINEAGE, ADDRESS, &[3; 100_000]).unwrap();
+        media.put(LINEAGE, ADDRESS, &vec![3; 100_000]).unwrap();
         media.sync().unwrap();
         assert!(fs::metadata(media.path(LINEAGE, ADDRESS)).unwrap().len() < 1_000);
         media.remove(LINEAGE, ADDRESS).unwrap();

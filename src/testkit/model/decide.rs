@@ -14,7 +14,7 @@ use crate::log::skeleton::skeleton;
 use crate::log::{
     Appended, Author, Body, By, Called, Commitment, Configured, ConversationId, Door, Entry, Hash,
     Iteration, Json, Kind, Message, Micros, Noted, OpenCalls, Part, PartBody, PartSkeleton,
-    Provenance, RequestReason, Returned, Role, Seq, Settings, Shape, Usage, Visited,
+    Provenance, RequestReason, Returned, Role, Seq, Settings, Shape, Trigger, Usage, Visited,
 };
 use crate::testkit::world::Request;
 use crate::tokens;
@@ -104,6 +104,7 @@ impl Model {
                     then.report(*usage, *failed);
                 }
             }),
+            Request::Visit(options) => then.visit(options, own)?,
             Request::Settings(json) => {
                 then.set(json);
                 Ok(())
@@ -264,12 +265,7 @@ impl Model {
             }
             OpenCalls::Refuse | OpenCalls::Keep => {}
         }
-        for (position, rule) in (0_u32..).zip(self.chain()) {
-            let visit = self.look(position, &rule, own)?;
-            if let Some(visit) = visit {
-                self.file(Body::Visited(visit), options.at);
-            }
-        }
+        self.look_all(Trigger::Call, own, options.at)?;
         let messages = u64::try_from(self.now.window.len()).unwrap_or(u64::MAX);
         let settings = self.settings().map_or(Hash::ZERO, |s| s.content.digest);
         let body = Body::Called(Called {
@@ -283,6 +279,34 @@ impl Model {
         let call = self.next().saturating_sub(1);
         self.sign(call, options, 1);
         Ok(Ok(true))
+    }
+
+    /// A visit on demand: the strategies look as at a call, and nothing else is done.
+    fn visit(
+        &mut self,
+        options: &Options,
+        own: &[&Visited],
+    ) -> Result<Result<(), RequestReason>, String> {
+        if let Err(reason) = self.expects(options) {
+            return Ok(Err(reason));
+        }
+        self.look_all(Trigger::Demand, own, options.at)?;
+        Ok(Ok(()))
+    }
+
+    /// Each strategy of the chain looks at the window that the one before left.
+    fn look_all(
+        &mut self,
+        trigger: Trigger,
+        own: &[&Visited],
+        at: Option<Micros>,
+    ) -> Result<(), String> {
+        for (position, rule) in (0_u32..).zip(self.chain()) {
+            if let Some(visit) = self.look(position, &rule, own)? {
+                self.file(Body::Visited(Visited { trigger, ..visit }), at);
+            }
+        }
+        Ok(())
     }
 
     /// Calls of messages in the window that a client has to answer and that have neither a final nor

@@ -620,12 +620,17 @@ fn full(name: &str) -> Name {
 /// Gives a request its key and its time. A call under a key goes without a report, which is another
 /// request and has no key.
 fn dress(request: &mut Request, key: Option<u64>, turn: i64, plan: &Plan, conversation: usize) {
+    // A visit takes no key.
+    let visits = matches!(request, Request::Visit(_));
     if let (Request::Call { usage, failed, .. }, Some(_)) = (&mut *request, key) {
         (*usage, *failed) = (None, false);
     }
-    let (Request::Append(_, options) | Request::Call { options, .. }) = request else {
+    let (Request::Append(_, options) | Request::Call { options, .. } | Request::Visit(options)) =
+        request
+    else {
         return;
     };
+    let key = key.filter(|_| !visits);
     if let Some(key) = key {
         options.key = Some(format!("step {key}"));
     }
@@ -641,11 +646,11 @@ fn dress(request: &mut Request, key: Option<u64>, turn: i64, plan: &Plan, conver
     options.at = Some(Micros(seconds.saturating_mul(1_000_000)));
 }
 
-/// Whether a request's acknowledgement promises a level.
+/// Whether a request's acknowledgement promises a level. A visit may find nothing to file.
 const fn writes(request: &Request) -> bool {
     !matches!(
         request,
-        Request::Window(_) | Request::Range(_) | Request::Reopen
+        Request::Window(_) | Request::Range(_) | Request::Reopen | Request::Visit(_)
     )
 }
 

@@ -1,0 +1,415 @@
+//! The groups of the window now, kept in order while entries are folded: what each is held by, which
+//! are free to leave, and which changed. A strategy's look then costs what it changes, not the window.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
+
+use crate::log::{GroupReason, MessageId, Seq};
+
+use super::ordered::{Keyed, Ordered};
+use super::state::{MessageState, Projection};
+
+/// Where a message stands in window order: its place, then its id. A group stands where its newest
+/// message in the window does.
+pub(super) type Rank = (Seq, MessageId);
+
+/// A group of the window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct GroupAt {
+    pub rank: Rank,
+    pub root: usize,
+}
+
+impl Keyed for GroupAt {
+    type Key = Rank;
+
+    fn key(&self) -> Rank {
+        self.rank
+    }
+}
+
+/// What one message adds to its group's tally, in the order of its counters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Share([bool; 5]);
+
+/// What is known of a group without asking its members.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Tally {
+    /// Members in the window; of them, those of the envelope and of the current request.
+    pub visible: usize,
+    envelope: usize,
+    request: usize,
+    /// Members with a call without a final result, and members that are pinned, wherever they are.
+    open: usize,
+    held: usize,
+    /// The newest member in the window.
+    newest: Option<Rank>,
+    /// How the index lists it.
+    filed: Option<Filed>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Filed {
+    rank: Rank,
+    run: u64,
+    /// Its messages, where it is not all envelope.
+    outside: Option<usize>,
+    free: bool,
+}
+
+/// How many groups of the window belong to a run, the envelope aside.
+#[derive(Clone, Copy, Debug)]
+struct RunGroups {
+    run: u64,
+    groups: usize,
+}
+
+impl Keyed for RunGroups {
+    type Key = u64;
+
+    fn key(&self) -> u64 {
+        self.run
+    }
+}
+
+impl Tally {
+    /// Every reason, in order of precedence, why the log itself does not let the group leave now.
+    pub fn reasons(&self) -> impl Iterator<Item = GroupReason> + use<> {
+        let holds = [
+            (self.request, GroupReason::CurrentRequest),
+            (self.envelope, GroupReason::SystemEnvelope),
+            (self.open, GroupReason::UnresolvedToolCall),
+            (self.held, GroupReason::Pinned),
+        ];
+        holds.into_iter().filter(|(n, _)| *n > 0).map(|(_, r)| r)
+    }
+
+    /// Whether all its messages in the window are envelope.
+    pub const fn all_envelope(&self) -> bool {
+        self.envelope >= self.visible
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.visible == 0 && self.open == 0 && self.held == 0
+    }
+
+    fn counters(&mut self) -> [&mut usize; 5] {
+        [
+            &mut self.visible,
+            &mut self.envelope,
+            &mut self.request,
+            &mut self.held,
+            &mut self.open,
+        ]
+    }
+
+    fn add(&mut self, share: Share) {
+        for (sum, n) in self.counters().into_iter().zip(share.0.map(usize::from)) {
+            *sum = sum.saturating_add(n);
+        }
+    }
+
+    fn take(&mut self, share: Share) {
+        for (sum, n) in self.counters().into_iter().zip(share.0.map(usize::from)) {
+            *sum = sum.saturating_sub(n);
+        }
+    }
+}
+
+/// Spreads positions of messages, which nobody else chooses, over a table.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RootHasher(u64);
+
+impl Hasher for RootHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|b| self.write_u64(u64::from(*b)));
+    }
+
+    fn write_usize(&mut self, n: usize) {
+        self.write_u64(u64::try_from(n).unwrap_or(u64::MAX));
+    }
+
+    fn write_u64(&mut self, n: u64) {
+        let mixed = (self.0 ^ n).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// The groups of the window, by what strategies ask of them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct GroupIndex {
+    /// By a group's root; only of groups with something to tell.
+    tallies: HashMap<usize, Tally, BuildHasherDefault<RootHasher>>,
+    /// Groups that are not all envelope.
+    outside: Ordered<GroupAt>,
+    /// Groups that are.
+    envelope: BTreeMap<Rank, usize>,
+    /// Groups that nothing in the log holds.
+    free: BTreeMap<Rank, usize>,
+    runs: Ordered<RunGroups>,
+    outside_messages: usize,
+    /// Messages that changed since the index was last settled.
+    changed: Vec<usize>,
+    /// Their groups, while it is settled.
+    roots: Vec<usize>,
+    /// The messages that changed, in the order of the changes; those before `forgotten` are no longer
+    /// listed.
+    touched: Vec<usize>,
+    forgotten: usize,
+}
+
+impl GroupIndex {
+    /// A message changed: its group is looked at again when the step is over.
+    pub fn note(&mut self, message: usize) {
+        self.changed.push(message);
+    }
+
+    /// Groups `a` and `b` become one, named `root`.
+    pub fn join(&mut self, [a, b]: [usize; 2], root: usize) {
+        let mut joined = Tally::default();
+        for group in [a, b] {
+            let Some(tally) = self.tallies.remove(&group) else {
+                continue;
+            };
+            self.unfile(tally.filed);
+            let sums = [
+                tally.visible,
+                tally.envelope,
+                tally.request,
+                tally.held,
+                tally.open,
+            ];
+            for (sum, n) in joined.counters().into_iter().zip(sums) {
+                *sum = sum.saturating_add(n);
+            }
+            joined.newest = joined.newest.max(tally.newest);
+        }
+        self.tallies.insert(root, joined);
+    }
+
+    fn unfile(&mut self, filed: Option<Filed>) {
+        let Some(filed) = filed else { return };
+        if filed.free {
+            self.free.remove(&filed.rank);
+        }
+        let Some(messages) = filed.outside else {
+            self.envelope.remove(&filed.rank);
+            return;
+        };
+        self.outside.remove(filed.rank);
+        self.outside_messages = self.outside_messages.saturating_sub(messages);
+        if let Some(run) = self.runs.find_mut(filed.run) {
+            run.groups = run.groups.saturating_sub(1);
+            if run.groups == 0 {
+                self.runs.remove(filed.run);
+            }
+        }
+    }
+
+    fn file(&mut self, root: usize, filed: Filed) {
+        if filed.free {
+            self.free.insert(filed.rank, root);
+        }
+        let rank = filed.rank;
+        let Some(messages) = filed.outside else {
+            self.envelope.insert(rank, root);
+            return;
+        };
+        self.outside.insert(GroupAt { rank, root });
+        self.outside_messages = self.outside_messages.saturating_add(messages);
+        match self.runs.find_mut(filed.run) {
+            Some(run) => run.groups = run.groups.saturating_add(1),
+            None => self.runs.insert(RunGroups {
+                run: filed.run,
+                groups: 1,
+            }),
+        }
+    }
+
+    /// How far changes have been listed.
+    pub fn touched_until(&self) -> usize {
+        self.forgotten.saturating_add(self.touched.len())
+    }
+
+    /// The messages that changed since; `None` when that is no longer known.
+    pub fn touched_since(&self, since: usize) -> Option<&[usize]> {
+        self.touched.get(since.checked_sub(self.forgotten)?..)
+    }
+
+    /// Whoever lags so far behind that more changed than there are messages in the window asks all
+    /// groups: that costs no more than what it missed.
+    fn forget(&mut self, messages: usize) {
+        if self.touched.len() > messages.saturating_mul(4).max(1024) {
+            self.forgotten = self.touched_until();
+            self.touched.clear();
+        }
+    }
+
+    /// The groups that nothing in the log holds, oldest first.
+    pub fn free(&self) -> impl Iterator<Item = GroupAt> {
+        self.free
+            .iter()
+            .map(|(&rank, &root)| GroupAt { rank, root })
+    }
+
+    /// All groups whose ranks lie in a range, in no particular order.
+    pub fn within(&self, from: Rank, before: Rank) -> impl Iterator<Item = GroupAt> {
+        let outside = self.outside.from(from).copied();
+        let outside = outside.take_while(move |g| g.rank < before);
+        let envelope = self.envelope.range(from..before.max(from));
+        outside.chain(envelope.map(|(&rank, &root)| GroupAt { rank, root }))
+    }
+
+    /// All groups.
+    pub fn all(&self) -> impl Iterator<Item = GroupAt> {
+        let envelope = self.envelope.iter();
+        let envelope = envelope.map(|(&rank, &root)| GroupAt { rank, root });
+        self.outside.iter().copied().chain(envelope)
+    }
+
+    /// Groups, messages and runs outside the envelope.
+    pub const fn counts(&self) -> [usize; 3] {
+        [self.outside.len(), self.outside_messages, self.runs.len()]
+    }
+
+    /// How many groups of a run there are, the envelope aside.
+    pub fn of_run(&self, run: u64) -> usize {
+        let at = self.runs.position(run).ok();
+        at.and_then(|n| self.runs.get(n)).map_or(0, |r| r.groups)
+    }
+
+    /// The `n`-th newest group outside the envelope, from 1; the oldest where there are fewer.
+    pub fn newest_group(&self, n: usize) -> Option<Rank> {
+        let at = self.outside.len().saturating_sub(n);
+        self.outside.get(at).map(|g| g.rank)
+    }
+
+    /// The `n`-th newest run with a group outside the envelope, from 1; the oldest where there are
+    /// fewer.
+    pub fn newest_run(&self, n: usize) -> Option<u64> {
+        let at = self.runs.len().saturating_sub(n);
+        self.runs.get(at).map(|r| r.run)
+    }
+
+    /// Whether all envelope groups stand before a rank.
+    pub fn envelope_ends_before(&self, rank: Rank) -> bool {
+        self.envelope.range(rank..).next().is_none()
+    }
+
+    /// What is known of a group.
+    pub fn tally(&self, root: usize) -> Tally {
+        self.tallies.get(&root).copied().unwrap_or_default()
+    }
+
+    /// A group of the window.
+    pub fn at(&self, root: usize) -> Option<GroupAt> {
+        let filed = self.tallies.get(&root)?.filed?;
+        let rank = filed.rank;
+        Some(GroupAt { rank, root })
+    }
+}
+
+impl Projection {
+    /// The group of the window that a message belongs to.
+    pub(super) fn group_at(&self, message: usize) -> Option<GroupAt> {
+        self.index.at(self.groups.root(message))
+    }
+
+    /// A group's messages in the window, ascending by id.
+    pub(super) fn visible_members(&self, root: usize) -> impl Iterator<Item = &MessageState> {
+        let members = self.groups.members(root).iter();
+        let messages = members.filter_map(|&i| self.messages.get(i));
+        messages.filter(|m| m.visible())
+    }
+
+    /// The run that a place belongs to, from 1; 0 before the first.
+    pub(super) fn run_of(&self, place: Seq) -> u64 {
+        let runs = self.runs.partition_point(|r| *r <= place);
+        u64::try_from(runs).unwrap_or(u64::MAX)
+    }
+
+    fn share(&self, message: &MessageState) -> Share {
+        let visible = message.visible();
+        let now = self.next_iteration();
+        let parts = (message.id.seq(), 0)..=(message.id.seq(), u32::MAX);
+        Share([
+            visible,
+            visible && self.in_envelope(message),
+            visible && self.in_request(message),
+            message.pinned || message.restored.is_some_and(|at| now <= at),
+            self.open_parts.range(parts).next().is_some(),
+        ])
+    }
+
+    /// Brings the index up to date with the messages that a step changed.
+    pub(super) fn settle_groups(&mut self) {
+        let mut changed = std::mem::take(&mut self.index.changed);
+        changed.sort_unstable();
+        changed.dedup();
+        let mut roots = std::mem::take(&mut self.index.roots);
+        for &message in &changed {
+            roots.extend(self.retally(message));
+        }
+        roots.sort_unstable();
+        roots.dedup();
+        for &root in &roots {
+            self.refile(root);
+        }
+        self.index.touched.extend(&changed);
+        self.index.forget(self.items.len());
+        // The allocations are used again.
+        changed.clear();
+        roots.clear();
+        (self.index.changed, self.index.roots) = (changed, roots);
+    }
+
+    /// Counts a message as it is now; gives its group.
+    fn retally(&mut self, index: usize) -> Option<usize> {
+        let root = self.groups.root(index);
+        let share = self.share(self.messages.get(index)?);
+        let message = self.messages.get_mut(index)?;
+        let before = std::mem::replace(&mut message.share, share);
+        let rank = (message.place, message.id);
+        let tally = self.index.tallies.entry(root).or_default();
+        tally.take(before);
+        tally.add(share);
+        if message.visible() {
+            tally.newest = tally.newest.max(Some(rank));
+        }
+        Some(root)
+    }
+
+    /// Lists a group anew.
+    fn refile(&mut self, root: usize) {
+        let mut tally = self.index.tally(root);
+        let there = |rank: Rank| self.message(rank.1).is_some_and(MessageState::visible);
+        if tally.visible == 0 {
+            tally.newest = None;
+        } else if !tally.newest.is_some_and(there) {
+            let ranks = self.visible_members(root).map(|m| (m.place, m.id));
+            tally.newest = ranks.max();
+        }
+        let filed = tally.newest.map(|rank| Filed {
+            rank,
+            run: self.run_of(rank.0),
+            outside: (!tally.all_envelope()).then_some(tally.visible),
+            free: tally.reasons().next().is_none(),
+        });
+        if filed != tally.filed {
+            self.index.unfile(tally.filed);
+            if let Some(filed) = filed {
+                self.index.file(root, filed);
+            }
+            tally.filed = filed;
+        }
+        if tally.is_empty() {
+            self.index.tallies.remove(&root);
+        } else {
+            self.index.tallies.insert(root, tally);
+        }
+    }
+}
