@@ -330,6 +330,48 @@ fn a_log_shorter_or_longer_than_its_head_record_is_damage_to_readers_and_writers
     );
 }
 
+#[test]
+fn a_damaged_block_names_its_entries_and_costs_no_others() {
+    let (dir, stored) = sample();
+    let blocks: Vec<_> = stored.keys().filter(|key| key[0] == b'C').collect();
+    let firsts: Vec<u64> = blocks
+        .iter()
+        .filter(|key| key.len() == 25)
+        .map(|key| u64::from_be_bytes(key[17..25].try_into().unwrap()))
+        .collect();
+    assert!(firsts.len() > 1, "{firsts:?}");
+    let ends = firsts.iter().skip(1).copied().chain([40]);
+    for (number, (first, end)) in firsts.iter().copied().zip(ends).enumerate() {
+        for key in blocks
+            .iter()
+            .filter(|key| key[17..25] == first.to_be_bytes())
+        {
+            overwrite(dir.path(), key, Some(flipped(&stored[*key], 77)));
+            let store = SledStore::open(dir.path()).unwrap();
+            let found = store.check(Some(id(4))).unwrap();
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert_eq!(place(&found[0]), (Some(id(4)), Some(Seq(first))));
+            let covered = format!("the block of the entries s:{first} to s:{}", end - 1);
+            let said = found[0].to_string();
+            assert!(said.contains(&covered), "{said} does not say {covered}");
+            for seq in 0..40 {
+                let lost = (first..end).contains(&seq);
+                let shown = read(&store, id(4), seq, seq);
+                let words = store.payload(id(4), Seq(seq), 0);
+                assert_eq!(
+                    (shown.is_err(), words.is_err()),
+                    (lost, lost),
+                    "{number}: {seq}"
+                );
+            }
+            let broken = read(&store, id(4), 0, 99).unwrap_err();
+            assert_eq!(place(&broken), (Some(id(4)), Some(Seq(first))));
+            drop(store);
+            overwrite(dir.path(), key, Some(stored[*key].clone()));
+        }
+    }
+}
+
 /// What came of opening and reading a damaged store.
 #[derive(Debug, Default)]
 struct Outcomes {

@@ -16,7 +16,7 @@ use ctxlog::testkit::World;
 use ctxlog::testkit::tamper::{Alteration, Altered};
 use serde_json::Value;
 
-/// A log with every kind of value: small and chunked entries, inline and large payloads, blobs.
+/// A log with every kind of value: single records, blocks, and blobs in chunks.
 fn write_store(path: &Path) {
     let store = Store::open(path).unwrap();
     let chat = store.conversation("tampered").unwrap();
@@ -117,7 +117,9 @@ fn a_bit_flipped_in_any_stored_value_is_named_by_its_entry() {
     let scratch = dir.path().join("keys");
     copy(&whole, &scratch);
     let keys = keys(&scratch);
-    assert!(keys.len() > 60, "{} keys", keys.len());
+    // Fences, the keys of two bytes, belong to no entry.
+    let of_entries = keys.iter().filter(|key| key.len() != 2).count();
+    assert!(of_entries > 30, "{of_entries} keys");
     for (n, key) in keys.iter().enumerate() {
         let broken = dir.path().join("broken");
         copy(&whole, &broken);
@@ -126,7 +128,10 @@ fn a_bit_flipped_in_any_stored_value_is_named_by_its_entry() {
         let name = String::from_utf8_lossy(&key[..1]).into_owned();
         assert_eq!(code, Some(3), "key {n} ({name}): {lines:?} {stderr}");
         let named = lines.iter().any(|l| l["first_bad"].is_u64());
-        assert!(named, "key {n} ({name}) is not named: {lines:?} {stderr}");
+        assert!(
+            named || key.len() == 2,
+            "key {n} ({name}) is not named: {lines:?} {stderr}"
+        );
         assert!(!stderr.contains("panicked"), "{stderr}");
         fs::remove_dir_all(&broken).unwrap();
     }

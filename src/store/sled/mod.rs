@@ -12,8 +12,11 @@
 //! | where it meets damage at open, it overwrites all that follows | a checksum left at close is compared before sled is started |
 //! | a power cut leaves gaps in what was not synced, which it passes over | cut where the first of them begins |
 //! | it silently drops a damaged page, or all that follows | logs are counted against their head records, and these against a tally |
-//! | transactions deadlock | not used: one thread writes, one batch per group |
-//! | its default cache is 1 GB | 64 MiB |
+//! | transactions deadlock | not used: one group is written at a time, in one batch |
+//! | a batch is written in two pieces, each waited for | one record alone goes without a batch |
+//! | a leaf is written anew after ten changes | fences between what changes often and what is large |
+//! | it grows with removals that are not flushed | groups are flushed here, never by its timer |
+//! | its default cache is 1 GB | 64 MiB, or as asked |
 
 mod block;
 mod blocks;

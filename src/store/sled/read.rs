@@ -1,6 +1,6 @@
 //! Reading: what is under the keys, put together and checked.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, RangeInclusive};
 use std::sync::Arc;
 
 use super::block::Block;
@@ -41,15 +41,12 @@ impl SledStore {
             let missing = || place(conversation, Some(next), "the entry is missing".into());
             let found = found.ok_or_else(missing)?;
             in_block = matches!(found, Found::Packed(_));
-            while let Some(record) = found.record(next) {
-                let flawed = || place(conversation, Some(next), CONTRADICTION.into());
-                let record = Encoded::read(record).ok_or_else(flawed)?;
-                if show(next, record.entry).is_break() || next == next.next() {
-                    return Ok(());
-                }
-                next = next.next();
-                if next > to {
-                    return Ok(());
+            match show_from(&found, next..=to, show) {
+                Shown::All(behind) if behind > next => next = behind,
+                Shown::All(_) => return Err(missing()),
+                Shown::Told => return Ok(()),
+                Shown::Flawed(seq) => {
+                    return Err(place(conversation, Some(seq), CONTRADICTION.into()));
                 }
             }
         }
@@ -199,6 +196,34 @@ impl SledStore {
         }
         Ok(found)
     }
+}
+
+/// What came of showing the entries that were found in one place.
+enum Shown {
+    /// All of them were; this one is next.
+    All(Seq),
+    /// The last one, or it was told to stop.
+    Told,
+    /// This one cannot be read.
+    Flawed(Seq),
+}
+
+fn show_from(
+    found: &Found,
+    wanted: RangeInclusive<Seq>,
+    show: &mut dyn FnMut(Seq, &[u8]) -> ControlFlow<()>,
+) -> Shown {
+    let (mut next, last) = wanted.into_inner();
+    while let Some(record) = found.record(next) {
+        let Some(record) = Encoded::read(record) else {
+            return Shown::Flawed(next);
+        };
+        if show(next, record.entry).is_break() || next >= last {
+            return Shown::Told;
+        }
+        next = next.next();
+    }
+    Shown::All(next)
 }
 
 const CONTRADICTION: &str = "the entry's lengths contradict each other";
