@@ -1,5 +1,6 @@
 //! What the suite is asked to do.
 
+use std::fmt::Write;
 use std::path::PathBuf;
 
 use super::measures;
@@ -92,7 +93,8 @@ Measures:
 "
     .to_owned();
     for measure in measures::ALL {
-        text += &format!("  {:<9} {}\n", measure.name, measure.what);
+        let line = writeln!(text, "  {:<9} {}", measure.name, measure.what);
+        line.expect("a string takes text");
     }
     text
 }
