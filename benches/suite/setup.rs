@@ -111,8 +111,8 @@ const SHORT: Sizes = Sizes {
 
 const FULL: Sizes = Sizes {
     rounds: 5,
-    synced: 4_000,
-    writer: 250,
+    synced: 2_000,
+    writer: 200,
     buffered: 50_000,
     length: 1_000_000,
     stretch: 1_000,
