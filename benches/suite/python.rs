@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use super::content::{Kind, Source};
-use super::measures::count;
 use super::options::Options;
 use super::setup::Sizes;
+use super::table::number;
 
 enum From {
     /// They are not there; why.
@@ -65,11 +65,11 @@ impl Python {
             "session" => "SQLiteSession".to_owned(),
             "saver" => {
                 let messages = messages.unwrap_or(self.sizes.saver);
-                format!("SqliteSaver, {} messages", count(messages))
+                format!("SqliteSaver, {} messages", number(messages))
             }
             _ => {
                 let messages = messages.unwrap_or(super::measures::HISTORY);
-                format!("trim_messages, {} messages", count(messages))
+                format!("trim_messages, {} messages", number(messages))
             }
         }
     }

@@ -4,12 +4,29 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 
+use super::content::Said;
+
 /// A message of a conversation, as a peer stores it.
 pub struct Value<'a> {
     pub chat: u64,
     pub n: u64,
     pub json: &'a str,
 }
+
+/// Messages of a conversation from the given number on.
+pub fn values(chat: u64, from: u64, said: &[Said]) -> Vec<Value<'_>> {
+    (from..)
+        .zip(said)
+        .map(|(n, one)| Value {
+            chat,
+            n,
+            json: &one.json,
+        })
+        .collect()
+}
+
+/// How many messages are given to bare sled at a time, where it need not wait for the disk.
+pub const BATCH: usize = 64;
 
 /// Somewhere bytes are stored.
 pub trait Sink: Send {

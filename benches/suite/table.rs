@@ -45,14 +45,23 @@ fn digits(value: f64) -> String {
     };
     let text = format!("{value:.decimals$}");
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
+    thousands(whole) + rest
+}
+
+/// 20000 as 20,000.
+pub fn number(n: u64) -> String {
+    thousands(&n.to_string())
+}
+
+fn thousands(digits: &str) -> String {
     let mut out = String::new();
-    for (n, digit) in whole.chars().enumerate() {
-        if n > 0 && (whole.len() - n).is_multiple_of(3) {
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);
     }
-    out + rest
+    out
 }
 
 /// What a row should reach, by its median.

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use crate::content::{Kind, Said};
 use crate::ours;
 use crate::setup::Setup;
-use crate::sinks::{Bare, Sink, Value, folder};
+use crate::sinks::{Bare, Sink, folder, values};
 
 /// How many messages a conversation gets at its turn; it is whole rounds of the traffic.
 const TURN: u64 = 20;
@@ -51,7 +51,7 @@ fn fill(setup: &Setup, ours: &std::path::Path, bare: &std::path::Path) -> u64 {
         for (n, chat) in (0..).zip(&chats) {
             let said = setup.source.stretch(Kind::Text, n, turn * TURN, TURN);
             bytes += said.iter().map(Said::bytes).sum::<u64>();
-            bare.apply(&values(n, turn, &said));
+            bare.apply(&values(n, turn * TURN, &said));
             ours::converse(chat, said);
         }
         // Unflushed, sled would take up more than twice the space; ctxlog syncs by itself.
@@ -61,15 +61,4 @@ fn fill(setup: &Setup, ours: &std::path::Path, bare: &std::path::Path) -> u64 {
     }
     ours::sync(&store);
     bytes
-}
-
-fn values(chat: u64, turn: u64, said: &[Said]) -> Vec<Value<'_>> {
-    (turn * TURN..)
-        .zip(said)
-        .map(|(n, one)| Value {
-            chat,
-            n,
-            json: &one.json,
-        })
-        .collect()
 }

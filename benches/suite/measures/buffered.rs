@@ -9,12 +9,10 @@ use crate::compare::{Comparison, Peer};
 use crate::content::{Kind, Said};
 use crate::ours;
 use crate::setup::Setup;
-use crate::sinks::{Bare, Sink, Value, folder};
+use crate::sinks::{BATCH, Bare, Sink, folder, values};
 use crate::stats::{rate, timed};
-use crate::table::{Goal, Table, Unit};
+use crate::table::{Goal, Table, Unit, number};
 
-/// What one batch of bare sled holds.
-const BATCH: usize = 64;
 /// What a buffered append promises: no more than this is lost.
 const PROMISE: Duration = Duration::from_millis(500);
 
@@ -32,7 +30,7 @@ pub fn run(setup: &Setup, table: &mut Table) {
         };
         let measure = format!(
             "buffered append with a visit each, {} messages, {}",
-            super::count(count),
+            number(count),
             kind.name()
         );
         let comparison = Comparison {
@@ -64,16 +62,8 @@ fn batches(dir: &Path, said: &[Said]) -> Duration {
     let mut bare = Bare::open(dir);
     let append = || {
         let mut synced = Instant::now();
-        for (batch, said) in (0_u64..).zip(said.chunks(BATCH)) {
-            let values: Vec<Value<'_>> = (batch << 32..)
-                .zip(said)
-                .map(|(n, one)| Value {
-                    chat: 0,
-                    n,
-                    json: &one.json,
-                })
-                .collect();
-            bare.apply(&values);
+        for (from, said) in (0..).step_by(BATCH).zip(said.chunks(BATCH)) {
+            bare.apply(&values(0, from, said));
             if synced.elapsed() >= PROMISE {
                 bare.sync();
                 synced = Instant::now();

@@ -7,14 +7,12 @@ use crate::content::{Kind, Said};
 use crate::disk::allocated;
 use crate::ours;
 use crate::setup::Setup;
-use crate::sinks::{Bare, Sink, Value, folder};
+use crate::sinks::{BATCH, Bare, Sink, folder, values};
 use crate::stats::float;
-use crate::table::{Goal, Row, Table, Unit};
+use crate::table::{Goal, Row, Table, Unit, number};
 
 /// How many messages are made at a time; it is whole rounds of the traffic.
 const CHUNK: u64 = 100;
-/// What one batch of bare sled holds.
-const BATCH: usize = 64;
 
 /// What some content takes on the disk.
 struct Held {
@@ -30,19 +28,18 @@ impl Held {
 }
 
 pub fn run(setup: &Setup, table: &mut Table) {
-    let count = setup.sizes.disk;
-    let text = hold(setup, Kind::Text, count);
-    let tenth = hold(setup, Kind::Text, count / 10);
-    let random = hold(setup, Kind::Random, count / 2);
-    let names = |n: u64| super::count(n);
+    let messages = setup.sizes.disk;
+    let text = hold(setup, Kind::Text, messages);
+    let tenth = hold(setup, Kind::Text, messages / 10);
+    let random = hold(setup, Kind::Random, messages / 2);
 
-    let measure = format!("bytes on disk, text, {} messages", names(count));
+    let measure = format!("bytes on disk, text, {} messages", number(messages));
     let row = |goal| alone(&measure, Unit::Times, goal, &[text.times(text.ours)]);
     table.rows.push(row(Goal::AtMost(1.0)));
     table.rows.push(by_sled(&measure, &text, Goal::None));
     python(setup, table, &measure, text.times(text.ours));
 
-    let measure = format!("bytes on disk, random, {} messages", names(count / 2));
+    let measure = format!("bytes on disk, random, {} messages", number(messages / 2));
     table
         .rows
         .push(by_sled(&measure, &random, Goal::RatioAtMost(1.2)));
@@ -50,7 +47,7 @@ pub fn run(setup: &Setup, table: &mut Table) {
     let singles = [singles(setup)];
     let measure = format!(
         "bytes on disk, text, after {} synced single appends",
-        names(setup.sizes.synced)
+        number(setup.sizes.synced)
     );
     let goal = Goal::AtMost(1.2);
     table
@@ -59,8 +56,8 @@ pub fn run(setup: &Setup, table: &mut Table) {
 
     let measure = format!(
         "bytes on disk of {} messages in those of {}",
-        names(count),
-        names(count / 10)
+        number(messages),
+        number(messages / 10)
     );
     let growth = [float(text.ours) / float(tenth.ours)];
     let goal = Goal::AtMost(10.5);
@@ -96,16 +93,8 @@ fn hold(setup: &Setup, kind: Kind, count: u64) -> Held {
         for from in (0..count).step_by(usize::try_from(CHUNK).expect("a step")) {
             let said = setup.source.stretch(kind, 0, from, CHUNK);
             content += said.iter().map(Said::bytes).sum::<u64>();
-            let values: Vec<Value<'_>> = (from..)
-                .zip(&said)
-                .map(|(n, one)| Value {
-                    chat: 0,
-                    n,
-                    json: &one.json,
-                })
-                .collect();
-            values.chunks(BATCH).for_each(|batch| bare.apply(batch));
-            drop(values);
+            let batches = said.chunks(BATCH).zip((from..).step_by(BATCH));
+            batches.for_each(|(said, from)| bare.apply(&values(0, from, said)));
             ours::converse(&chat, said);
             setup.step("messages held", from, count);
         }

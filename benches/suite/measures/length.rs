@@ -8,7 +8,7 @@ use crate::content::{Kind, Said};
 use crate::ours;
 use crate::setup::Setup;
 use crate::stats::{rate, timed};
-use crate::table::{Goal, Table, Unit};
+use crate::table::{Goal, Table, Unit, number};
 
 /// The short conversation, in messages.
 const SHORT: u64 = 1_000;
@@ -28,9 +28,8 @@ pub fn run(setup: &Setup, table: &mut Table) {
         });
         rate(stretch, took)
     };
-    let at = |from| super::count(from);
     let comparison = Comparison {
-        measure: &format!("append and visit at {} messages, buffered", at(length)),
+        measure: &format!("append and visit at {} messages, buffered", number(length)),
         unit: Unit::PerSecond,
         rounds: setup.sizes.rounds,
     };
@@ -38,7 +37,7 @@ pub fn run(setup: &Setup, table: &mut Table) {
         let chat = conversation(setup, &store, &format!("short {round}"), SHORT);
         speed(&chat, SHORT)
     };
-    let name = format!("the same at {}", at(SHORT));
+    let name = format!("the same at {}", number(SHORT));
     let peers = vec![Peer::new(&name, Goal::RatioAtLeast(0.8), short)];
     let ours = |round: u64| speed(&long, length + round * stretch);
     comparison.run(setup, table, ours, peers);

@@ -80,16 +80,3 @@ pub const ALL: &[Measure] = &[
         run: reach::run,
     },
 ];
-
-/// 20000 as 20,000.
-pub fn count(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}

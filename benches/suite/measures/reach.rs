@@ -11,7 +11,7 @@ use crate::content::Kind;
 use crate::ours;
 use crate::setup::Setup;
 use crate::stats::{median_ms, timed};
-use crate::table::{Goal, Table, Unit};
+use crate::table::{Goal, Table, Unit, number};
 
 pub fn run(setup: &Setup, table: &mut Table) {
     let dir = setup.dir();
@@ -26,7 +26,7 @@ pub fn run(setup: &Setup, table: &mut Table) {
         calls
     };
     let comparison = Comparison {
-        measure: &format!("reach a quarter back, {} messages", super::count(count)),
+        measure: &format!("reach a quarter back, {} messages", number(count)),
         unit: Unit::Millis,
         rounds: setup.sizes.rounds,
     };
@@ -58,7 +58,7 @@ fn visit(setup: &Setup, table: &mut Table) {
     let chat = ours::with_strategy(&store, "history");
     ours::converse(&chat, setup.source.stretch(Kind::Text, 0, 0, HISTORY));
     let comparison = Comparison {
-        measure: &format!("a visit at {} messages", super::count(HISTORY)),
+        measure: &format!("a visit at {} messages", number(HISTORY)),
         unit: Unit::Micros,
         rounds: setup.sizes.rounds,
     };

@@ -6,14 +6,14 @@ use crate::compare::{Comparison, Peer, alone};
 use crate::disk;
 use crate::setup::Setup;
 use crate::stats::float;
-use crate::table::{Goal, Row, Table, Unit};
+use crate::table::{Goal, Row, Table, Unit, number};
 
 /// What ctxlog may keep in memory by its own choice: the page cache it gives sled. There is no
 /// setting for it yet.
 const BUDGET_MIB: f64 = 64.0;
 
 fn megabytes(bytes: u64) -> String {
-    format!("{} MB of content", super::count(bytes.div_ceil(1_000_000)))
+    format!("{} MB of content", number(bytes.div_ceil(1_000_000)))
 }
 
 pub fn run_verify(setup: &Setup, table: &mut Table) {
@@ -70,7 +70,7 @@ pub fn run_memory(setup: &Setup, table: &mut Table) {
     let measure = format!(
         "memory, {} open, {} conversations touched",
         megabytes(big.bytes),
-        super::count(count)
+        number(count)
     );
     let goal = Goal::AtMost(BUDGET_MIB + 64.0);
     let row: Row = alone(&measure, Unit::Mebibytes, goal, &peaks);

@@ -12,7 +12,7 @@ use crate::disk;
 use crate::ours;
 use crate::setup::Setup;
 use crate::stats::{Draw, Spread, float, median_ms, timed};
-use crate::table::{Goal, Table, Unit};
+use crate::table::{Goal, Table, Unit, number};
 
 use super::long::{Long, Question};
 
@@ -81,8 +81,8 @@ fn window_length(setup: &Setup) -> f64 {
 type Ask = fn(&Store, Question<'_>);
 
 fn measure(setup: &Setup, table: &mut Table, what: &str, goals: &Goals, ask: Ask) {
-    let entries = super::count(setup.sizes.long_entries);
-    let short = super::count(setup.sizes.short_entries);
+    let entries = number(setup.sizes.long_entries);
+    let short = number(setup.sizes.short_entries);
     for (how, (ours, theirs)) in [("warm", warm(setup, ask)), ("cold", cold(setup, ask))] {
         let measure = format!("{what}, {entries} entries, {how}");
         let goal = Goal::AtMost(goals.most);

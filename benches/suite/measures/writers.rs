@@ -15,7 +15,7 @@ use crate::sinks::{Bare, Raw, Sink, Sqlite, Value, folder};
 use crate::stats::rate;
 use crate::table::{Goal, Table, Unit};
 
-pub const WRITERS: u64 = 32;
+const WRITERS: u64 = 32;
 /// The most appends that a peer's writer brings to the disk with one sync; ctxlog's has as many.
 const GROUP_MAX: usize = 256;
 
@@ -108,8 +108,9 @@ fn race<T: Send>(shares: Vec<Vec<T>>, work: impl Fn(usize, Vec<T>) + Sync) -> f6
                 work(writer, share);
             });
         }
+        let began = Instant::now();
         line.wait();
-        Instant::now()
+        began
     });
     rate(count, began.elapsed())
 }
