@@ -53,11 +53,16 @@ fn measure(options: Options) {
         if setup.options.wants(measure.name) {
             setup.progress(&format!("{}: {}", measure.name, measure.what));
             (measure.run)(&setup, &mut table);
+            keep(&setup, &table);
         }
     }
     setup.done();
-    println!("{}\n", setup.caption());
-    println!("{table}");
+    println!("{}\n\n{table}", setup.caption());
+}
+
+/// Writes what was measured so far where it is wanted as JSON: a long run that is cut off is not
+/// for nothing.
+fn keep(setup: &setup::Setup, table: &table::Table) {
     if let Some(file) = &setup.options.json {
         let text = table.json(&setup.caption()).to_string();
         std::fs::write(file, text + "\n").expect("the file of --json can be written");

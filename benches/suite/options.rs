@@ -81,7 +81,7 @@ cargo bench --bench suite -- [OPTIONS]
 
   --size smoke|short|full  seconds, about two minutes (the default), about half an hour
   --only NAME[,NAME]       only the measures whose names hold one of these
-  --json FILE              writes the table as JSON too
+  --json FILE              writes the table as JSON too, anew after each measure
   --dir DIR                where temporary stores are made (default: cargo's target directory)
   --peers FILE             takes the Python peers' figures from what benches/peers/run.sh printed
   --content FILE           writes the messages which that script appends, and measures nothing
