@@ -94,7 +94,7 @@ impl Python {
             } => {
                 let most = match work {
                     "saver" => self.sizes.saver_rounds,
-                    _ => self.sizes.rounds,
+                    _ => self.sizes.synced_rounds,
                 };
                 // Slow ones are run less often, and stand in for the rounds after.
                 let round = round.min(most - 1);

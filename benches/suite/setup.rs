@@ -44,6 +44,8 @@ impl Size {
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
     pub rounds: u64,
+    /// Rounds of synced appends: many short ones, since a disk has phases.
+    pub synced_rounds: u64,
     /// Synced appends of a round; also the conversation in which a message is reached.
     pub synced: u64,
     /// Synced appends of each of the 32 writers in a round.
@@ -75,6 +77,7 @@ pub struct Sizes {
 
 const SMOKE: Sizes = Sizes {
     rounds: 2,
+    synced_rounds: 2,
     synced: 20,
     writer: 3,
     buffered: 200,
@@ -93,7 +96,8 @@ const SMOKE: Sizes = Sizes {
 
 const SHORT: Sizes = Sizes {
     rounds: 3,
-    synced: 1_500,
+    synced_rounds: 7,
+    synced: 1_000,
     writer: 200,
     buffered: 8_000,
     length: 20_000,
@@ -111,7 +115,8 @@ const SHORT: Sizes = Sizes {
 
 const FULL: Sizes = Sizes {
     rounds: 5,
-    synced: 2_000,
+    synced_rounds: 15,
+    synced: 1_000,
     writer: 200,
     buffered: 50_000,
     length: 1_000_000,
@@ -211,10 +216,11 @@ impl Setup {
     pub fn caption(&self) -> String {
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
         format!(
-            "Size {}, {} rounds, {cores} cores. \"text\": {}. \"random\": 1,024 printable characters a \
+            "Size {}, {} rounds ({} of synced appends), {cores} cores. \"text\": {}. \"random\": 1,024 printable characters a \
              message, drawn evenly. Peers in Python: {}.",
             self.options.size.name(),
             self.sizes.rounds,
+            self.sizes.synced_rounds,
             self.source.caption(),
             self.python.caption(),
         )

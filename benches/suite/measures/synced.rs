@@ -55,7 +55,7 @@ fn compare(setup: &Setup, table: &mut Table, kind: Kind) {
     let comparison = Comparison {
         measure: &format!("synced append, one at a time, {}", kind.name()),
         unit: Unit::PerSecond,
-        rounds: setup.sizes.rounds,
+        rounds: setup.sizes.synced_rounds,
     };
     let ours = |round: u64| {
         let said = said(round);

@@ -81,7 +81,7 @@ fn compare(setup: &Setup, table: &mut Table, kind: Kind, one: bool) {
     let comparison = Comparison {
         measure: &format!("synced append, 32 writers, {whose}, {}", kind.name()),
         unit: Unit::PerSecond,
-        rounds: setup.sizes.rounds,
+        rounds: setup.sizes.synced_rounds,
     };
     let ours = |round: u64| together(&chats, said(round));
     comparison.run(setup, table, ours, peers);
