@@ -107,20 +107,23 @@ fn declared(source: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_file_of_the_tests_belongs_to_a_test_binary() {
-    let files = sources("tests");
-    assert!(files.len() >= 20, "only {} files", files.len());
+fn every_file_of_tests_and_benches_belongs_to_a_binary() {
+    let files: Vec<String> = ["tests", "benches"]
+        .iter()
+        .flat_map(|f| sources(f))
+        .collect();
+    assert!(files.len() >= 40, "only {} files", files.len());
     let all: Vec<BTreeSet<String>> = files.iter().map(|f| declared(&read(f))).collect();
     for file in &files {
         let parts: Vec<&str> = file.split('/').skip(1).collect();
         let wanted = match parts.as_slice() {
             [_] | [_, "main.rs"] => continue, // a binary of its own
-            [folder, "mod.rs"] => (*folder).to_owned(),
+            [.., folder, "mod.rs"] => (*folder).to_owned(),
             [.., name] => name.trim_end_matches(".rs").to_owned(),
             [] => continue,
         };
         let known = all.iter().any(|modules| modules.contains(&wanted));
-        assert!(known, "{file} is part of no test binary");
+        assert!(known, "{file} is part of no binary");
     }
 }
 
@@ -150,8 +153,13 @@ fn benches_and_fuzz_targets_are_those_of_the_cargo_files() {
             .collect()
     };
     let benches = values(&read("Cargo.toml"), "bench]]", "name = ");
+    let roots: BTreeSet<String> = sources("benches")
+        .iter()
+        .filter_map(|f| f.strip_prefix("benches/")?.strip_suffix("/main.rs"))
+        .map(str::to_owned)
+        .collect();
     assert!(!benches.is_empty());
-    assert_eq!(named("benches"), benches);
+    assert_eq!(roots, benches);
     let targets = values(&read("fuzz/Cargo.toml"), "bin]]", "name = ");
     assert!(targets.len() >= 3);
     assert_eq!(named("fuzz/fuzz_targets"), targets);

@@ -1,0 +1,64 @@
+//! Append and visit in a long conversation against a short one, ctxlog with itself.
+
+use ctxlog::engine::{Conversation, Store};
+use ctxlog::store::Level;
+
+use crate::compare::{Comparison, Peer};
+use crate::content::{Kind, Said};
+use crate::ours;
+use crate::setup::Setup;
+use crate::stats::{rate, timed};
+use crate::table::{Goal, Table, Unit, number};
+
+/// The short conversation, in messages.
+const SHORT: u64 = 1_000;
+/// How many messages are made at a time; a million at once would fill the memory.
+const CHUNK: u64 = 1_000;
+
+pub fn run(setup: &Setup, table: &mut Table) {
+    let (dir, stretch) = (setup.dir(), setup.sizes.stretch);
+    let store = ours::open(&dir.path().join("ours"), Level::Buffered);
+    let length = setup.sizes.length;
+    let long = conversation(setup, &store, "long", length);
+    let speed = |chat: &Conversation, from: u64| {
+        let said = setup.source.stretch(Kind::Text, 0, from, stretch);
+        let (took, ()) = timed(|| {
+            append(chat, said);
+            ours::sync(&store);
+        });
+        rate(stretch, took)
+    };
+    let comparison = Comparison {
+        measure: &format!("append and visit at {} messages, buffered", number(length)),
+        unit: Unit::PerSecond,
+        rounds: setup.sizes.rounds,
+    };
+    let short = |round: u64| {
+        let chat = conversation(setup, &store, &format!("short {round}"), SHORT);
+        speed(&chat, SHORT)
+    };
+    let name = format!("the same at {}", number(SHORT));
+    let peers = vec![Peer::new(&name, Goal::RatioAtLeast(0.8), short)];
+    let ours = |round: u64| speed(&long, length + round * stretch);
+    comparison.run(setup, table, ours, peers);
+}
+
+fn append(chat: &Conversation, said: Vec<Said>) {
+    for one in said {
+        chat.append(one.message).expect("an append");
+        ours::visit(chat);
+    }
+}
+
+fn conversation(setup: &Setup, store: &Store, name: &str, length: u64) -> Conversation {
+    let chat = ours::with_strategy(store, name);
+    let mut from = 0;
+    while from < length {
+        let count = CHUNK.min(length - from);
+        append(&chat, setup.source.stretch(Kind::Text, 0, from, count));
+        from += count;
+        setup.step("appended to the conversation", from, length);
+    }
+    ours::sync(store);
+    chat
+}

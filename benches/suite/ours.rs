@@ -1,0 +1,63 @@
+//! ctxlog as the measures use it.
+
+use std::path::Path;
+
+use ctxlog::engine::{Conversation, Store};
+use ctxlog::log::{Author, MessageId, OpenCalls};
+use ctxlog::store::Level;
+use ctxlog::strategy::SlidingWindow;
+
+use super::content::Said;
+
+/// How many groups the strategy of the measures keeps.
+pub const KEEP: u64 = 20;
+
+pub fn open(dir: &Path, level: Level) -> Store {
+    Store::open(dir).expect("our store opens").with_level(level)
+}
+
+/// A conversation whose strategies may look at any time, also between a call and its result.
+pub fn with_strategy(store: &Store, name: &str) -> Conversation {
+    store
+        .conversation(name)
+        .and_then(|chat| chat.with_strategy(SlidingWindow::new(KEEP)))
+        .and_then(|chat| chat.with_open_calls(OpenCalls::Keep))
+        .expect("a conversation with a strategy")
+}
+
+/// Lets the strategies look once.
+// A call files an entry beside the visit; a visit by itself would be fairer to us.
+pub fn visit(chat: &Conversation) {
+    chat.call().expect("a call");
+}
+
+/// Appends what was said as an agent does: a call of the model, with its visit, before each of its
+/// messages. Says what the messages became, and how many calls there were.
+pub fn converse(chat: &Conversation, said: Vec<Said>) -> (Vec<MessageId>, u64) {
+    let mut calls = 0;
+    let mut ids = Vec::new();
+    for said in said {
+        if said.message.author == Author::Model {
+            chat.call().expect("a call");
+            calls += 1;
+        }
+        let ack = chat.append(said.message).expect("an append");
+        ids.push(ack.message());
+    }
+    (ids, calls)
+}
+
+/// Brings everything to the disk.
+pub fn sync(store: &Store) {
+    store.backend().sync(Level::Synced).expect("a sync");
+}
+
+/// Verifies every conversation of a store, which must be well.
+pub fn verify(store: &Store) {
+    let listed = store.list().expect("a listing");
+    assert!(!listed.is_empty(), "nothing is verified");
+    for one in listed {
+        let verified = ctxlog::audit::verify(store, &one, &mut |_, _| {}).expect("a verdict");
+        assert!(verified.ok, "{}: {:?}", one.name.name, verified.problems);
+    }
+}
