@@ -30,13 +30,13 @@ pub(super) fn trace(chat: &Conversation, id: MessageId, n: Seq) -> Result<Option
     if chat.is_held() {
         return Ok(None);
     }
-    if id.seq() > head || !is_message(&chat.entry(id.seq())?.body) {
-        return Err(never_logged(chat, id));
-    }
     // Of a log that no window can be shown of, the fold still tells.
     let Ok(now) = chat.outline_after(head) else {
         return Ok(None);
     };
+    if id.seq() > head || !is_message(&chat.entry(id.seq())?.body) {
+        return Err(never_logged(chat, id));
+    }
     let then = chat.outline_after(n)?;
     Outlines { chat, now, then }.story(id, CHAIN_MAX)
 }

@@ -18,6 +18,7 @@ use super::environment::{Environment, System};
 use super::error::{Error, Refusal};
 use super::known::{Known, State};
 use super::memory::{Held, Memory};
+use super::past::unchained;
 use super::stage::{Meta, Stage};
 
 /// The tenant of conversations whose caller names none.
@@ -580,10 +581,14 @@ impl Conversation {
             found = Some(sealed.entry);
             ControlFlow::Break(())
         })?;
-        found.ok_or_else(|| {
-            let detail = format!("there is no entry {seq}");
-            Error::refused(RequestReason::RangeOutOfBounds, detail)
-        })
+        match found {
+            Some(entry) if entry.seq == seq && entry.conversation == self.id() => Ok(entry),
+            Some(_) => Err(unchained(self.id(), seq)),
+            None => {
+                let detail = format!("there is no entry {seq}");
+                Err(Error::refused(RequestReason::RangeOutOfBounds, detail))
+            }
+        }
     }
 }
 

@@ -74,7 +74,7 @@ impl Store {
 }
 
 /// An entry that does not stand behind the one before it, or that the one behind it does not name.
-fn unchained(conversation: ConversationId, seq: Seq) -> Error {
+pub(super) fn unchained(conversation: ConversationId, seq: Seq) -> Error {
     Error::DamagedEntry {
         conversation,
         seq,
@@ -146,7 +146,7 @@ impl Conversation {
         let Some(head) = self.head()? else {
             return Ok(None);
         };
-        let (mut first, mut last) = (self.entry(Seq(0))?, self.entry(head.seq)?);
+        let (mut first, mut last) = (self.entry(Seq(0))?, self.newest(head)?);
         if last.iteration < iteration || iteration < first.iteration {
             return Ok(None);
         }
@@ -182,10 +182,18 @@ impl Conversation {
         let Some(head) = self.head()? else {
             return Ok(0);
         };
-        let newest = self.entry(head.seq)?;
+        let newest = self.newest(head)?;
         let filed = u64::from(matches!(newest.body, Body::Called(_)));
         let before = newest.iteration.0.saturating_sub(1);
         Ok(before.saturating_add(filed))
+    }
+
+    /// The entry that the head record names.
+    fn newest(&self, head: Head) -> Result<Entry, Error> {
+        if self.store().hash_of(self.id(), head.seq) != Some(head.hash) {
+            return Err(unchained(self.id(), head.seq));
+        }
+        self.entry(head.seq)
     }
 
     /// Which messages the window held after entry `n`: without words and digests, so it is found

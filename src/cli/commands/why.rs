@@ -1,8 +1,8 @@
 //! `why`: what became of a message, and for what reason.
 
 use ctxlog::audit::{self, FormOf, Refusals, Selector, Stay, Why};
-use ctxlog::engine::{Content, Conversation};
-use ctxlog::log::{Body, MessageId};
+use ctxlog::engine::{Content, Conversation, Error};
+use ctxlog::log::{Body, MessageId, Seq, Skeleton, StandIn, StandInKind};
 
 use crate::cli::errors::Failure;
 use crate::cli::human::{self, things};
@@ -44,11 +44,9 @@ fn row(cx: &mut Context, name: &str, text: &str) -> Result<(), Failure> {
 }
 
 fn heading(cx: &mut Context, chat: &Conversation, id: MessageId, why: &Why) -> Result<(), Failure> {
-    let first = chat.with_projection(|p| {
-        let form = p.message(id).and_then(|m| m.forms.first().cloned());
-        form.map(|f| f.skeleton)
-    })?;
-    let about = first.map_or_else(|| id.to_string(), |s| entry::message(id.seq(), &s));
+    let logged = chat.entry(id.seq())?.body;
+    let first = given(&logged, id, id.seq()).map(|(_, skeleton)| skeleton);
+    let about = first.map_or_else(|| id.to_string(), |s| entry::message(id.seq(), s));
     let redacted = if why.redacted { "  redacted" } else { "" };
     let status = match why.status {
         "visible" => cx.look.good("visible"),
@@ -62,12 +60,37 @@ fn heading(cx: &mut Context, chat: &Conversation, id: MessageId, why: &Why) -> R
         ),
         11,
     )?;
-    let words = match chat.message_at(id, why.at.seq) {
+    let words = match words(chat, id, why) {
         Ok(Content::Message(message)) => message.words(),
         _ => return Ok(()),
     };
     let words = cx.look.preview(words.trim(), 13);
     row(cx, "says", &format!("\"{words}\""))
+}
+
+/// The payload of an entry that gives the content of a message, and that without its words.
+fn given(body: &Body, id: MessageId, by: Seq) -> Option<(u32, &Skeleton)> {
+    if let Body::Appended(a) = body {
+        return (by == id.seq()).then_some((0, &a.skeleton));
+    }
+    let stand_ins = &body.change()?.stand_ins;
+    let its = |s: &StandIn| match s.kind {
+        StandInKind::Form => s.sources.0.as_slice() == [(id.seq(), id.seq())],
+        StandInKind::Claim | StandInKind::Notice => by == id.seq(),
+    };
+    let mut indexed = (0_u32..).zip(stand_ins);
+    let (payload, s) = indexed.find(|(_, s)| its(s))?;
+    Some((payload, &s.skeleton))
+}
+
+/// What it says then. A content that was put back is told by the whole log.
+fn words(chat: &Conversation, id: MessageId, why: &Why) -> Result<Content, Error> {
+    if let Some(form) = why.forms.last()
+        && let Some((payload, _)) = given(&chat.entry(form.seq)?.body, id, form.seq)
+    {
+        return chat.content(form.seq, payload);
+    }
+    chat.message_at(id, why.at.seq)
 }
 
 fn changed(cx: &mut Context, form: &FormOf) -> Result<(), Failure> {
