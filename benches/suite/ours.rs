@@ -26,9 +26,8 @@ pub fn with_strategy(store: &Store, name: &str) -> Conversation {
 }
 
 /// Lets the strategies look once.
-// A call files an entry beside the visit; a visit by itself would be fairer to us.
 pub fn visit(chat: &Conversation) {
-    chat.call().expect("a call");
+    chat.visit().expect("a visit");
 }
 
 /// Appends what was said as an agent does: a call of the model, with its visit, before each of its

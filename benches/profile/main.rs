@@ -47,16 +47,24 @@ fn run(chat: &Conversation, what: &str, messages: u64) -> Result<(), Error> {
     Ok(())
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let args: Vec<String> = std::env::args().collect();
-    let [_, what, messages] = args.as_slice() else {
-        return Err("usage: profile append|visit|call MESSAGES".into());
-    };
-    let messages: u64 = messages.parse()?;
+fn profile(what: &str, messages: u64) -> Result<(), Box<dyn std::error::Error>> {
     let chat = Store::in_memory().conversation("profile")?;
     let chat = chat.with_strategy(SlidingWindow::new(20))?;
     let began = Instant::now();
     run(&chat, what, messages)?;
-    println!("{messages} messages in {:?}", began.elapsed());
+    println!("{what}: {messages} messages in {:?}", began.elapsed());
     Ok(())
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // cargo adds an argument of its own.
+    let args = std::env::args().skip(1).filter(|arg| arg != "--bench");
+    let args: Vec<String> = args.collect();
+    match args.as_slice() {
+        [] => ["append", "visit", "call"]
+            .iter()
+            .try_for_each(|what| profile(what, 3_000)),
+        [what, messages] => profile(what, messages.parse()?),
+        _ => Err("usage: profile [append|visit|call MESSAGES]".into()),
+    }
 }
