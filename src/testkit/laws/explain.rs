@@ -1,5 +1,6 @@
 //! Laws on what questions answer.
 
+use super::snapshots::same_reasons;
 use super::{Found, counted, demand};
 use crate::audit::{Stay, Why, why};
 use crate::log::{Body, Change, Iteration, LeftReason, MessageId, RequestReason, Seq, StandInKind};
@@ -8,7 +9,9 @@ use crate::testkit::model::Moment;
 
 /// Every message, asked about at every entry, is told as the naive fold saw it.
 pub(super) fn explain(case: &Case<'_>) -> Found {
-    told_throughout(case.run()?)?;
+    let run = case.run()?;
+    told_throughout(run)?;
+    same_reasons(&run.world, run.world.chat.name(), run.entries.len())?;
     // Contents also go back while their message is away.
     let world = case.fresh()?;
     let mut undone = false;

@@ -31,7 +31,6 @@ pub(super) fn with_and_without_snapshots(world: &World, name: &str) -> Found {
         take(world, name, every)?;
         look(&format!("with a snapshot every {every} entries"))?;
     }
-    same_reasons(world, name, all.len())?;
     let id = world.chat.id();
     let last = u64::try_from(all.len()).unwrap_or(0);
     let newest = format!("window/{last:016x}");
@@ -50,8 +49,9 @@ pub(super) fn with_and_without_snapshots(world: &World, name: &str) -> Found {
 }
 
 /// Why each message is in the window or not, now and at a few moments, each asked of a log of which
-/// nothing is held.
-fn same_reasons(world: &World, name: &str, entries: usize) -> Found {
+/// nothing is held, with snapshots among its entries.
+pub(super) fn same_reasons(world: &World, name: &str, entries: usize) -> Found {
+    take(world, name, 5)?;
     let ids: Vec<_> = world
         .chat
         .with_projection(|p| p.messages().iter().map(|m| m.id).collect())?;
