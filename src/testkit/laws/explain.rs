@@ -3,7 +3,9 @@
 use super::snapshots::same_reasons;
 use super::{Found, counted, demand};
 use crate::audit::{Stay, Why, why};
-use crate::log::{Body, Change, Iteration, LeftReason, MessageId, RequestReason, Seq, StandInKind};
+use crate::log::{
+    Body, Change, Iteration, LeftReason, Message, MessageId, RequestReason, Seq, StandInKind,
+};
 use crate::testkit::case::{Case, Run};
 use crate::testkit::model::Moment;
 
@@ -12,8 +14,14 @@ pub(super) fn explain(case: &Case<'_>) -> Found {
     let run = case.run()?;
     told_throughout(run)?;
     same_reasons(&run.world, run.world.chat.name(), run.entries.len())?;
-    // Contents also go back while their message is away.
+    // Contents also go back while their message is away, as it is after some more rounds.
     let world = case.fresh()?;
+    for round in 0..4 {
+        // What is refused (an open call, say) leaves the log as it is.
+        let _ = world.chat.append(Message::person(format!("round {round}")));
+        let _ = world.chat.append(Message::model("done"));
+        let _ = world.chat.call();
+    }
     let mut undone = false;
     for entry in world.entries()? {
         let change = entry.body.change();
