@@ -52,9 +52,12 @@ pub fn estimate(skeleton: &Skeleton) -> u64 {
 }
 
 fn size(message: &MessageState, by_count: bool) -> u64 {
-    let Some(skeleton) = message.skeleton() else {
-        return 0;
-    };
+    message
+        .skeleton()
+        .map_or(0, |s| size_of_content(s, by_count))
+}
+
+fn size_of_content(skeleton: &Skeleton, by_count: bool) -> u64 {
     let count = counted(skeleton).filter(|_| by_count);
     count.map_or_else(|| estimate(skeleton), |c| c.amount)
 }
@@ -101,9 +104,12 @@ struct Counted {
 impl Totals {
     /// A message entered the window.
     pub fn add(&mut self, message: &MessageState) {
-        let Some(skeleton) = message.skeleton() else {
-            return;
-        };
+        if let Some(skeleton) = message.skeleton() {
+            self.add_content(skeleton);
+        }
+    }
+
+    fn add_content(&mut self, skeleton: &Skeleton) {
         let estimate = u128::from(estimate(skeleton));
         self.estimate = self.estimate.saturating_add(estimate);
         let Some(count) = counted(skeleton) else {
@@ -269,32 +275,18 @@ impl Tokens {
     /// carries its count, else estimated.
     #[must_use]
     pub fn of(skeletons: &[&Skeleton], settings: Option<&Settings>) -> Self {
-        let (method, items) = sizes(skeletons);
-        let sum = items.iter().copied().fold(0, u64::saturating_add);
-        let total = sum.saturating_add(overhead(settings, &method));
+        let mut totals = Totals::default();
+        skeletons.iter().for_each(|s| totals.add_content(s));
+        let uniform = totals.uniform(skeletons.len());
+        let counted = uniform.is_some();
+        let (method, sum) = uniform.unwrap_or((ESTIMATE, totals.estimate));
+        let sum = u64::try_from(sum).unwrap_or(u64::MAX);
+        let items = skeletons.iter().map(|s| size_of_content(s, counted));
         Self {
-            method,
-            total,
-            items,
+            total: sum.saturating_add(overhead(settings, method)),
+            items: items.collect(),
+            method: method.to_owned(),
         }
-    }
-}
-
-/// The sizes of messages by one method throughout: the tokenizer's where each carries its count, else
-/// the estimate.
-fn sizes(skeletons: &[&Skeleton]) -> (String, Vec<u64>) {
-    let counts: Option<Vec<&Count>> = skeletons.iter().map(|s| counted(s)).collect();
-    let method = counts
-        .as_ref()
-        .and_then(|c| c.first())
-        .map(|c| c.method.clone());
-    let same = |c: &Vec<&Count>| c.iter().all(|x| Some(&x.method) == method.as_ref());
-    match (counts.filter(same), method) {
-        (Some(counts), Some(method)) => (method, counts.iter().map(|c| c.amount).collect()),
-        _ => (
-            ESTIMATE.to_owned(),
-            skeletons.iter().map(|s| estimate(s)).collect(),
-        ),
     }
 }
 

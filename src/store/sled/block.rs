@@ -117,18 +117,16 @@ pub(super) fn pack<'a>(
         raw.extend_from_slice(record);
         count = count.saturating_add(1);
     }
-    let packed = if prospect.is_hopeless() {
+    let (kind, bytes) = if prospect.is_hopeless() {
         prospect.hopeless_bytes = prospect.hopeless_bytes.saturating_sub(raw.len());
-        None
+        (STORED, raw.as_slice())
     } else {
-        let worth = raw.len().saturating_sub(raw.len() / 8);
-        let packed = codec.compress(&raw).filter(|packed| packed.len() < worth);
-        if packed.is_none() {
+        let packed = codec.shrink(&raw, raw.len() / 8);
+        if packed.0 == STORED {
             prospect.hopeless_bytes = HOPELESS_BYTES;
         }
         packed
     };
-    let (kind, bytes) = packed.map_or((STORED, raw.as_slice()), |packed| (ZSTD, packed));
     let mut content = Vec::with_capacity(bytes.len().saturating_add(9));
     content.push(kind);
     content.extend(count.to_be_bytes());
@@ -150,12 +148,7 @@ pub(super) fn unpack(first: Seq, content: &[u8], codec: &mut Codec) -> Option<Bl
         return None;
     }
     let size = usize::try_from(raw).ok()?;
-    let raw = match *kind {
-        STORED => bytes.to_vec(),
-        ZSTD => codec.decompress(bytes, size)?,
-        _ => return None,
-    };
-    (raw.len() == size).then(|| Block::read(first, count, raw))?
+    Block::read(first, count, codec.expand(*kind, bytes, size)?)
 }
 
 /// zstd's working memory and our own, kept from one block to the next.
@@ -174,8 +167,26 @@ impl std::fmt::Debug for Codec {
 }
 
 impl Codec {
-    /// `None` where there is no memory for it: the block is then stored as it is.
-    pub(super) fn compress(&mut self, raw: &[u8]) -> Option<&[u8]> {
+    /// Bytes as they are stored, behind the codec that says how: as they are where they would not
+    /// shrink by more than `gain`.
+    pub(super) fn shrink<'a>(&'a mut self, raw: &'a [u8], gain: usize) -> (u8, &'a [u8]) {
+        let worth = raw.len().saturating_sub(gain);
+        let packed = self.compress(raw).filter(|packed| packed.len() < worth);
+        packed.map_or((STORED, raw), |packed| (ZSTD, packed))
+    }
+
+    /// What was stored; `None` where it is not what this codec gives of so many bytes.
+    pub(super) fn expand(&mut self, kind: u8, bytes: &[u8], size: usize) -> Option<Vec<u8>> {
+        let raw = match kind {
+            STORED => bytes.to_vec(),
+            ZSTD => self.decompress(bytes, size)?,
+            _ => return None,
+        };
+        (raw.len() == size).then_some(raw)
+    }
+
+    /// `None` where there is no memory for it.
+    fn compress(&mut self, raw: &[u8]) -> Option<&[u8]> {
         if self.packs.is_none() {
             self.packs = zstd::bulk::Compressor::new(ZSTD_LEVEL).ok();
         }
@@ -191,7 +202,7 @@ impl Codec {
         self.packed.get(..size)
     }
 
-    pub(super) fn decompress(&mut self, bytes: &[u8], size: usize) -> Option<Vec<u8>> {
+    fn decompress(&mut self, bytes: &[u8], size: usize) -> Option<Vec<u8>> {
         if self.unpacks.is_none() {
             self.unpacks = zstd::bulk::Decompressor::new().ok();
         }

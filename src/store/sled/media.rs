@@ -19,8 +19,6 @@ use super::keys;
 use crate::log::{ConversationId, Hash};
 use crate::store::{BLOB_BYTES_MAX, StoreError};
 
-const STORED: u8 = 0;
-const ZSTD: u8 = 1;
 /// Codec and raw length in front, checksum behind.
 const HEAD_BYTES: usize = 5;
 const FRAME_BYTES: u64 = 9;
@@ -247,11 +245,9 @@ fn names(dir: &Path) -> Result<Vec<String>, StoreError> {
 
 fn frame(key: &[u8], bytes: &[u8]) -> Vec<u8> {
     let mut codec = Codec::default();
-    let worth = bytes.len().saturating_sub(bytes.len() / 16);
-    let packed = codec.compress(bytes).filter(|p| p.len() < worth);
-    let (codec, body) = packed.map_or((STORED, bytes), |packed| (ZSTD, packed));
+    let (kind, body) = codec.shrink(bytes, bytes.len() / 16);
     let mut framed = Vec::with_capacity(body.len().saturating_add(HEAD_BYTES).saturating_add(4));
-    framed.push(codec);
+    framed.push(kind);
     framed.extend(super::frame::length(bytes.len()).to_be_bytes());
     framed.extend(body);
     let crc = crc32c::crc32c_append(crc32c::crc32c(key), &framed);
@@ -265,19 +261,14 @@ fn unframe(key: &[u8], framed: &[u8]) -> Option<Vec<u8>> {
     if found != u32::from_be_bytes(*crc) {
         return None;
     }
-    let (codec, rest) = framed.split_first()?;
+    let (kind, rest) = framed.split_first()?;
     let (size, body) = rest.split_first_chunk::<4>()?;
     let size = u32::from_be_bytes(*size);
     if u64::from(size) > BLOB_BYTES_MAX {
         return None;
     }
     let size = usize::try_from(size).ok()?;
-    let bytes = match *codec {
-        STORED => body.to_vec(),
-        ZSTD => Codec::default().decompress(body, size)?,
-        _ => return None,
-    };
-    (bytes.len() == size).then_some(bytes)
+    Codec::default().expand(*kind, body, size)
 }
 
 #[cfg(test)]

@@ -345,9 +345,8 @@ impl SledStore {
     /// Has a verb read something in order to replace it. One at a time, and never after a write
     /// failed: what is read then may be half of what was written.
     fn rewrite<T>(&self, verb: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
-        if let Some(reason) = self.inner.shared.poisoned() {
-            return Err(StoreError::Poisoned { reason });
-        }
+        self.writable()?;
+        self.shared().refused()?;
         let rewriting = &self.inner.rewriting;
         let _held = rewriting.lock().unwrap_or_else(PoisonError::into_inner);
         self.trusted(verb())
@@ -438,7 +437,6 @@ impl Backend for SledStore {
         index: u32,
         level: Level,
     ) -> Result<(), StoreError> {
-        self.writable()?;
         self.rewrite(|| self.destroy(conversation, seq, index, level))
     }
 
@@ -457,7 +455,6 @@ impl Backend for SledStore {
         bytes: &[u8],
     ) -> Result<(), StoreError> {
         limits::within("a blob", bytes.len(), BLOB_BYTES_MAX)?;
-        self.writable()?;
         self.rewrite(|| self.shared().media.put(lineage, address, bytes))
     }
 
@@ -471,7 +468,6 @@ impl Backend for SledStore {
         lineage: ConversationId,
         keep: &dyn Fn(&Hash) -> bool,
     ) -> Result<u64, StoreError> {
-        self.writable()?;
         self.rewrite(|| {
             let media = &self.shared().media;
             let mut gone = 0_u64;

@@ -115,7 +115,7 @@ impl Shared {
         self.poisoned.get().cloned()
     }
 
-    fn refused(&self) -> Result<(), StoreError> {
+    pub(super) fn refused(&self) -> Result<(), StoreError> {
         match self.poisoned() {
             Some(reason) => Err(StoreError::Poisoned { reason }),
             None => Ok(()),
