@@ -3,7 +3,7 @@
 use crate::log::{
     Appended, Body, Commitment, Configured, Count, Json, Key, Message, MessageId, Micros, Noted,
     OpenCalls, Part, PartBody, PartSkeleton, Provenance, RequestReason, Returned, Seq, Settings,
-    Usage, payload,
+    Trigger, Usage, payload,
 };
 use crate::planted::{Bug, planted};
 use crate::strategy::{Strategy, check_form};
@@ -11,6 +11,7 @@ use crate::window::{BindError, Binding, Projection};
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::call::file_visits;
 use super::content::Content;
 use super::conversation::{Ack, Conversation, Work};
 use super::environment::Environment;
@@ -61,10 +62,19 @@ impl Conversation {
             return Ok(ack);
         }
         self.accepts_head(&state, options.expected)?;
+        let looks = state.chain.iter().any(|s| s.on_append());
+        if looks {
+            self.supply_counts(&mut state)?;
+        }
         self.file(&mut state, |stage, work| {
             let meta = self.meta(options, None);
             let (first, last) =
                 append_parts(stage, work, &message, options, &meta, &mut refuse_unbound)?;
+            if looks {
+                let provenance = options.provenance.unwrap_or(Provenance::Recorded);
+                let meta = Meta { key: None, ..meta };
+                file_visits(stage, work, Trigger::Append, provenance, &meta)?;
+            }
             Ok(Ack {
                 first,
                 last,

@@ -3,14 +3,16 @@
 use crate::formats::{Profile, RENDERER_VERSION, Rendered};
 use crate::log::{
     Author, Block, BlockBody, Body, By, Called, Door, Hash, Iteration, Json, Message, MessageId,
-    OpenCalls, Part, PartBody, Provenance, RenderedBody, RequestReason, Role, Seq, Shape, Trigger,
+    OpenCalls, Part, PartBody, Provenance, RenderedBody, RequestReason, Role, Seq, Shape, Skeleton, Trigger,
 };
 use crate::planted::{Bug, planted};
-use crate::strategy::{Outlook, visit};
+use crate::strategy::{self, Outlook, Visit, visit};
 use crate::window::{CallInfo, MessageState, Window};
 
-use super::append::{Links, Options, append_bound, file_settings};
-use super::content::{LoadPlan, LoadedWindow, Words};
+use super::append::{
+    Links, Options, append_bound, file_settings, skeleton, store_content,
+};
+use super::content::{Content, LoadPlan, LoadedWindow, Words};
 use super::conversation::{Conversation, Work, counts};
 use super::error::Error;
 use super::known::State;
@@ -363,8 +365,41 @@ fn digest_of(profile: Profile, rendered: &Rendered) -> RenderedBody {
     }
 }
 
-/// Lets every strategy look, each at the window that the one before left.
-fn file_visits(
+/// The words of messages for strategies that make them smaller, some of them staged only.
+struct StagedWords<'a, 's> {
+    stage: &'a Stage<'s>,
+    work: &'a Work<'a>,
+    /// Why words could not be read.
+    failed: Option<Error>,
+}
+
+impl strategy::Words for StagedWords<'_, '_> {
+    fn message(&mut self, id: MessageId) -> Option<Message> {
+        let form = self.stage.state.message(id)?.form()?;
+        let words = Words {
+            backend: self.work.store.backend(),
+            conversation: self.work.lineage,
+            secret: &self.work.secret,
+            staged: &|seq, index| self.stage.payload(seq, index).cloned(),
+        };
+        match words.message(form.given, form.payload, &form.content) {
+            Ok(Content::Message(message)) => Some(*message),
+            Ok(Content::Redacted) => None,
+            Err(error) => {
+                self.failed = Some(error);
+                None
+            }
+        }
+    }
+
+    fn skeleton(&self, message: &Message, answers: &[Option<(Seq, u32)>]) -> Skeleton {
+        skeleton(self.work, message, &answers.to_vec())
+    }
+}
+
+/// Lets strategies look, each at the window that the one before left: after an append those that
+/// look then, else all.
+pub(super) fn file_visits(
     stage: &mut Stage<'_>,
     work: &Work<'_>,
     trigger: Trigger,
@@ -373,14 +408,31 @@ fn file_visits(
 ) -> Result<Vec<Seq>, Error> {
     let mut visits = Vec::new();
     for (position, strategy) in (0_u32..).zip(work.chain) {
+        if trigger == Trigger::Append && !strategy.on_append() {
+            continue;
+        }
         if counts(strategy.as_ref()) {
             // Whether a reading serves the window is told by its digest.
             stage.state.settle();
         }
-        let outlook = visit(stage.state, strategy.as_ref(), position, trigger);
-        let Outlook::Visit(body, memo) = outlook else {
+        let mut words = StagedWords {
+            stage: &*stage,
+            work,
+            failed: None,
+        };
+        let outlook = visit(words.stage.state, strategy.as_ref(), position, trigger, &mut words);
+        words.failed.map_or(Ok(()), Err)?;
+        let Outlook::Visit(visit) = outlook else {
             continue;
         };
+        let Visit {
+            mut body,
+            memo,
+            contents,
+        } = *visit;
+        for (stand_in, content) in body.change.stand_ins.iter_mut().zip(&contents) {
+            stand_in.content = store_content(stage, work, content)?;
+        }
         let meta = Meta {
             by: engine(&meta.by),
             provenance,

@@ -293,7 +293,7 @@ impl Words<'_> {
         }
     }
 
-    fn message(&self, given: Seq, index: u32, to: &Commitment) -> Result<Content, Error> {
+    pub fn message(&self, given: Seq, index: u32, to: &Commitment) -> Result<Content, Error> {
         let Some(found) = self.payload(given, index)? else {
             return Ok(Content::Redacted);
         };

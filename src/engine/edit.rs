@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::log::{
-    Body, Change, EditAction, Edited, Left, LeftReason, MessageId, RequestReason, Seq,
+    Body, Change, EditAction, Edited, Left, LeftReason, MessageId, Ranges, RequestReason, Seq,
 };
 use crate::planted::{Bug, planted};
 use crate::window::{Conservation, MessageState, Projection};
@@ -41,6 +41,41 @@ impl Conversation {
         self.edit(&mut state, EditAction::Restore, change)
     }
 
+    /// Keeps a message of the window, and so its group, from leaving until it is unpinned.
+    ///
+    /// # Errors
+    /// `nothing-matches` when it is not in the window or is pinned already.
+    pub fn pin(&self, message: MessageId) -> Result<Ack, Error> {
+        let mut state = self.lock()?;
+        let found = visible(&state.projection, message)?;
+        if found.pinned {
+            return Err(no_message(message, "is pinned already"));
+        }
+        let change = Change {
+            pinned: state.projection.ranges([&message]),
+            ..Change::default()
+        };
+        self.edit(&mut state, EditAction::Pin, change)
+    }
+
+    /// Ends a pin, also that of a message that was restored and that no call has seen yet.
+    ///
+    /// # Errors
+    /// `nothing-matches` when it is not in the window or nothing pins it.
+    pub fn unpin(&self, message: MessageId) -> Result<Ack, Error> {
+        let mut state = self.lock()?;
+        let found = visible(&state.projection, message)?;
+        let now = state.projection.next_iteration();
+        if !found.pinned && found.restored.is_none_or(|at| now > at) {
+            return Err(no_message(message, "is not pinned"));
+        }
+        let change = Change {
+            unpinned: state.projection.ranges([&message]),
+            ..Change::default()
+        };
+        self.edit(&mut state, EditAction::Unpin, change)
+    }
+
     fn edit(
         &self,
         state: &mut super::known::State,
@@ -66,6 +101,15 @@ impl Conversation {
 
 fn nothing(entry: Seq, why: &str) -> Error {
     Error::refused(RequestReason::NothingMatches, format!("{entry} {why}"))
+}
+
+fn no_message(id: MessageId, why: &str) -> Error {
+    Error::refused(RequestReason::NothingMatches, format!("{id} {why}"))
+}
+
+fn visible(state: &Projection, id: MessageId) -> Result<&MessageState, Error> {
+    let message = state.message(id).filter(|m| m.visible());
+    message.ok_or_else(|| no_message(id, "is not in the window"))
 }
 
 fn restoring(state: &Projection, id: MessageId) -> Result<Change, Error> {
@@ -244,8 +288,8 @@ fn undoing(state: &Projection, entry: Seq, change: &Change) -> Result<Change, Er
     let entered = returning(state, &taken, &left.union(&undone).copied().collect())?;
     let mut undo = Change {
         undoes: Some(entry),
-        unpinned: change.pinned.clone(),
-        pinned: change.unpinned.clone(),
+        unpinned: among(state, &change.pinned, |m| m.pinned),
+        pinned: among(state, &change.unpinned, |m| m.visible() && !m.pinned),
         entered: state.ranges(&entered),
         left: leaving(state, &left),
         ..Change::default()
@@ -258,6 +302,13 @@ fn undoing(state: &Projection, entry: Seq, change: &Change) -> Result<Change, Er
         return Err(nothing(entry, "has nothing left to undo"));
     }
     Ok(undo)
+}
+
+/// Those messages of some ranges of which something holds.
+fn among(state: &Projection, ranges: &Ranges, holds: impl Fn(&MessageState) -> bool) -> Ranges {
+    let mut ids = state.ids_in(ranges);
+    ids.retain(|id| state.message(*id).is_some_and(&holds));
+    state.ranges(&ids)
 }
 
 /// The messages that an entry brought into the window and that are there still.
@@ -321,24 +372,29 @@ fn left_before(message: &MessageState) -> Option<LeftReason> {
     end.stand_in.is_none().then_some(end.reason)
 }
 
-/// A message whose content in force since `entry` goes back to the one before.
+/// A message whose content goes back to the one before `entry` gave it another. The content of an
+/// entry that was undone is not in force, whatever came since; where a later entry gave it one more,
+/// that one has to be undone first.
 fn reverting(message: &MessageState, entry: Seq) -> Result<Option<(Seq, Seq)>, Error> {
     let Some(at) = message.forms.iter().position(|f| f.since.seq == entry) else {
         return Ok(None);
     };
-    let Some(before) = at.checked_sub(1).and_then(|i| message.forms.get(i)) else {
+    let (before, later) = message.forms.split_at(at);
+    let (Some(before), Some((own, later))) = (before.last(), later.split_first()) else {
         return Ok(None); // the message's first content: the entry introduced it
     };
-    match message.forms.get(at.saturating_add(1)) {
-        None => Ok(Some((message.id.seq(), before.given))),
-        Some(later) => {
-            // Undone already, by a later entry that put the earlier content back.
-            let last = message.forms.last().map_or(before.given, |f| f.given);
-            if last == before.given {
-                Ok(None)
-            } else {
-                Err(conflict(entry, later.since.seq))
-            }
+    let (mut in_force, mut above) = (true, None);
+    for form in later {
+        if form.given == own.given {
+            (in_force, above) = (true, None);
+        } else if form.given == before.given {
+            (in_force, above) = (false, None);
+        } else if in_force {
+            above = above.or(Some(form.since.seq));
         }
+    }
+    match above {
+        Some(first) => Err(conflict(entry, first)),
+        None => Ok(in_force.then_some((message.id.seq(), before.given))),
     }
 }

@@ -14,7 +14,7 @@ use crate::formats::{Link, Step, Transcript, json};
 use crate::log::{
     Block, BlockBody, Body, By, Change, Door, EditAction, Edited, Fields, Head, Json, Key, Left,
     LeftReason, Message, MessageId, Micros, Noted, OpenCalls, PartBody, Provenance, RequestReason,
-    Seq, StandIn, StandInKind, payload,
+    Seq, StandIn, StandInKind, Trigger, payload,
 };
 use crate::store::BLOB_BYTES_MAX;
 use crate::strategy::Strategy;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use self::compare::was_simulated;
 use super::append::{self, Options, file_returned, file_settings, returned_words, store_content};
-use super::call::{Draft, file_call};
+use super::call::{Draft, file_call, file_visits};
 use super::conversation::{Conversation, Store, Work};
 use super::error::{Error, Refusal};
 use super::stage::{Meta, Stage};
@@ -394,6 +394,10 @@ impl<'a> Import<'a> {
         })?;
         for error in unbound {
             self.unbound(n, filed.0, &error);
+        }
+        if self.simulated {
+            let meta = Meta { key: None, ..meta };
+            file_visits(stage, work, Trigger::Append, self.provenance(), &meta)?;
         }
         Ok(filed.0)
     }

@@ -550,6 +550,9 @@ pub struct Visited {
     pub refused: Vec<Refused>,
     /// Groups that refused at the previous visit and were not asked, or would be free, at this one.
     pub released: Ranges,
+    /// Messages that `pin-results` would have held and that this visit asked all the same: it had
+    /// held the visit before from getting anywhere.
+    pub stood_down: Ranges,
     /// The strategy's previous visit that asked the groups: what it says of other groups still holds.
     pub unchanged_since: Option<Seq>,
     /// The place of the first item that changed: what a prompt cache must read again.

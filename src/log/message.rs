@@ -361,6 +361,15 @@ fn utf16(text: &str) -> usize {
 }
 
 impl BlockBody {
+    /// The bytes of its words, media and opaque items as they were written.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Media(_, json) | Self::Opaque(_, json) => json.0.len(),
+        }
+    }
+
     fn words(&self, show: &mut dyn FnMut(&str)) {
         show(match self {
             Self::Text(text) => text,

@@ -89,12 +89,8 @@ const fn block_kind(block: &BlockBody) -> PartKind {
 }
 
 fn word_bytes(body: &PartBody) -> u64 {
-    let block = |b: &BlockBody| match b {
-        BlockBody::Text(t) => t.len(),
-        BlockBody::Media(_, j) | BlockBody::Opaque(_, j) => j.0.len(),
-    };
     let bytes = match body {
-        PartBody::Block(b) => block(b),
+        PartBody::Block(b) => b.bytes(),
         PartBody::Reasoning {
             text, encrypted, ..
         } => text
@@ -103,7 +99,7 @@ fn word_bytes(body: &PartBody) -> u64 {
         PartBody::Call { arguments, .. } => arguments.len(),
         PartBody::Result { content, .. } => content
             .iter()
-            .map(|b| block(&b.body))
+            .map(|b| b.body.bytes())
             .fold(0, usize::saturating_add),
     };
     u64::try_from(bytes).unwrap_or(u64::MAX)

@@ -91,16 +91,19 @@ impl<'a> Frame<'a> {
             target,
             ask_all: false,
             reason: LeftReason::BeyondKeep,
+            pin_results: 0,
+            notice: false,
+            absorbs: false,
         }
     }
 
-    /// The groups that hold one of the newest `keep` units, the envelope aside.
+    /// The groups that hold one of the newest `keep` units, envelope and notices aside.
     #[must_use]
     pub const fn newest(&self, keep: u64, unit: KeepUnit) -> Keep {
         Keep::Newest(keep, unit.unit())
     }
 
-    /// How many units the window holds outside the envelope.
+    /// How many units the window holds, envelope and notices aside.
     #[must_use]
     pub fn count(&self, unit: KeepUnit) -> u64 {
         self.state.count_outside(unit.unit())
@@ -112,7 +115,7 @@ impl<'a> Frame<'a> {
     pub fn sizes(&self, unit: Unit) -> Vec<u64> {
         let size = |group: &GroupView| match unit {
             Unit::Token | Unit::Byte => group.tokens,
-            _ if group.envelope => 0,
+            _ if group.aside => 0,
             Unit::Group | Unit::Request => 1,
             Unit::Message => u64::try_from(group.messages.len()).unwrap_or(u64::MAX),
         };

@@ -4,7 +4,7 @@ use crate::log::Unit;
 use crate::window::Cut;
 
 use super::spec::at_least_one;
-use super::{Frame, KeepUnit, Options, Plan, SpecError, Strategy};
+use super::{Common, Frame, KeepUnit, Options, Plan, SpecError, Strategy};
 
 /// Keeps the first `head` messages and the newest `window` units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,6 +12,7 @@ pub struct HeadTail {
     window: u64,
     head: u64,
     unit: KeepUnit,
+    common: Common,
 }
 
 impl HeadTail {
@@ -22,6 +23,7 @@ impl HeadTail {
             window,
             head: 1,
             unit: KeepUnit::Message,
+            common: Common::OFF,
         }
     }
 
@@ -32,19 +34,32 @@ impl HeadTail {
         self
     }
 
+    /// Sets what all strategies have in common.
+    #[must_use]
+    pub const fn common(mut self, common: Common) -> Self {
+        self.common = common;
+        self
+    }
+
     pub(super) fn from_options(options: &mut Options) -> Result<Self, SpecError> {
         let window = options.or("window", 12)?;
         let head = options.or("head", 1)?;
         let unit = options.named("unit", KeepUnit::NAMES, KeepUnit::Message)?;
-        Ok(Self { window, head, unit })
+        let common = Common::from_options(options)?;
+        Ok(Self {
+            window,
+            head,
+            unit,
+            common,
+        })
     }
 }
 
 impl Strategy for HeadTail {
     fn spec(&self) -> String {
-        let unit = self.unit.name();
+        let (unit, common) = (self.unit.name(), self.common.suffix());
         format!(
-            "head-tail:window={},head={},unit={unit}",
+            "head-tail:window={},head={},unit={unit}{common}",
             self.window, self.head
         )
     }
@@ -68,6 +83,6 @@ impl Strategy for HeadTail {
             ask_all: true,
             ..frame.cut(self.unit, limit)
         };
-        Plan::counted(self.unit, limit, cut)
+        Plan::counted(self.unit, limit, self.common.on(cut))
     }
 }

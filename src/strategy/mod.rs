@@ -4,19 +4,35 @@
 //! One of your own implements [`Strategy`]: a spec that names it, and a [`Plan`] from a [`Frame`].
 //! `testkit::check_strategy` (feature `testkit`) tries it on conversations that broke others.
 
+mod buffer;
+mod clamp;
+mod clear_tool_results;
+mod common;
+mod expire;
 mod frame;
 mod head_tail;
+mod notice;
+mod presets;
+mod shrink;
 mod sliding_window;
 mod spec;
 mod token_budget;
+mod truncate_outputs;
 mod visit;
 
+pub use buffer::Buffer;
+pub use clear_tool_results::ClearToolResults;
+pub use common::Common;
+pub use expire::Expire;
 pub use frame::Frame;
 pub use head_tail::HeadTail;
+pub use presets::presets;
+pub use shrink::{Shrink, To};
 pub use sliding_window::SlidingWindow;
-pub use spec::{Options, SpecError, check_form, parse};
+pub use spec::{NAMES, Options, SpecError, check_form, parse};
 pub use token_budget::TokenBudget;
-pub use visit::{Outlook, visit};
+pub use truncate_outputs::TruncateOutputs;
+pub use visit::{Outlook, Visit, Words, visit};
 
 use crate::log::{Reading, Unit, VisitOutcome};
 use crate::window::{Cut, Measure, count};
@@ -36,6 +52,15 @@ pub enum Plan {
         limit: u64,
         /// What to cut.
         cut: Cut,
+    },
+    /// It is due, and would make tool outputs smaller; nothing leaves.
+    Shrink {
+        /// The measure before.
+        before: Reading,
+        /// The limit it exceeds, and what it aims at.
+        limit: u64,
+        /// Which outputs become what.
+        shrink: Shrink,
     },
 }
 
@@ -72,6 +97,17 @@ pub trait Strategy: Send + Sync + std::fmt::Debug {
     /// How tokens are to be measured for it; `None` when it does not look at tokens.
     fn measure(&self) -> Option<Measure> {
         None
+    }
+
+    /// Whether it looks after every append as well; it looks at every call in any case.
+    fn on_append(&self) -> bool {
+        false
+    }
+
+    /// Whether every group is in question at its visits. Else only those are that hold what it looks
+    /// for: tool output, something too old.
+    fn asks_every_group(&self) -> bool {
+        true
     }
 
     /// The unit it counts in.

@@ -4,13 +4,14 @@ use crate::log::Unit;
 use crate::window::Cut;
 
 use super::spec::at_least_one;
-use super::{Frame, KeepUnit, Options, Plan, SpecError, Strategy};
+use super::{Common, Frame, KeepUnit, Options, Plan, SpecError, Strategy};
 
 /// Keeps the newest `keep` groups (or messages, or requests).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlidingWindow {
     keep: u64,
     unit: KeepUnit,
+    common: Common,
 }
 
 impl SlidingWindow {
@@ -20,6 +21,7 @@ impl SlidingWindow {
         Self {
             keep,
             unit: KeepUnit::Group,
+            common: Common::OFF,
         }
     }
 
@@ -30,19 +32,28 @@ impl SlidingWindow {
         self
     }
 
+    /// Sets what all strategies have in common.
+    #[must_use]
+    pub const fn common(mut self, common: Common) -> Self {
+        self.common = common;
+        self
+    }
+
     pub(super) fn from_options(options: &mut Options) -> Result<Self, SpecError> {
         let keep = options.required("keep")?;
         let unit = options.named("unit", KeepUnit::NAMES, KeepUnit::Group)?;
-        Ok(Self::new(keep).unit(unit))
+        let common = Common::from_options(options)?;
+        Ok(Self::new(keep).unit(unit).common(common))
     }
 }
 
 impl Strategy for SlidingWindow {
     fn spec(&self) -> String {
         format!(
-            "sliding-window:keep={},unit={}",
+            "sliding-window:keep={},unit={}{}",
             self.keep,
-            self.unit.name()
+            self.unit.name(),
+            self.common.suffix()
         )
     }
 
@@ -60,6 +71,6 @@ impl Strategy for SlidingWindow {
             ask_all: true,
             ..frame.cut(self.unit, self.keep)
         };
-        Plan::counted(self.unit, self.keep, cut)
+        Plan::counted(self.unit, self.keep, self.common.on(cut))
     }
 }

@@ -3,10 +3,35 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{HeadTail, SlidingWindow, Strategy, TokenBudget};
+use super::presets::written_out;
+use super::{
+    Buffer, ClearToolResults, Expire, HeadTail, SlidingWindow, Strategy, TokenBudget,
+    TruncateOutputs,
+};
+use crate::window::AgeUnit;
 
 /// Strategies that a spec can name.
-const NAMES: &[&str] = &["sliding-window", "head-tail", "token-budget"];
+pub const NAMES: &[&str] = &[
+    "sliding-window",
+    "head-tail",
+    "buffer",
+    "token-budget",
+    "clear-tool-results",
+    "truncate-outputs",
+    "expire",
+];
+
+/// The units that lifetimes are given in.
+pub(super) const AGE_UNITS: &[(&str, AgeUnit)] = &[
+    ("call", AgeUnit::Call),
+    ("entry", AgeUnit::Entry),
+    ("time", AgeUnit::Time),
+];
+
+/// The name of one of several values.
+pub(super) fn name_of<T: PartialEq>(names: &'static [(&'static str, T)], value: T) -> &'static str {
+    names.iter().find(|(_, v)| *v == value).map_or("", |(name, _)| name)
+}
 
 /// A spec that names no strategy, or an option with a value it cannot have.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -30,7 +55,7 @@ pub enum SpecError {
         takes: String,
     },
     /// A required option is missing.
-    #[error("{strategy}: {option} is required, as in '{strategy}:{option}=8'")]
+    #[error("{strategy}: {option} is required")]
     Missing {
         /// The strategy.
         strategy: String,
@@ -135,21 +160,31 @@ impl Options {
         }
     }
 
-    fn whole(&mut self, option: &str) -> Result<Option<u64>, SpecError> {
+    pub(super) fn optional(&mut self, option: &str) -> Result<Option<u64>, SpecError> {
         self.take(option, "a whole number", |v| v.parse().ok())
     }
 
     pub(super) fn required(&mut self, option: &str) -> Result<u64, SpecError> {
-        let missing = || SpecError::Missing {
+        let missing = self.missing(option);
+        self.optional(option)?.ok_or(missing)
+    }
+
+    pub(super) fn missing(&self, option: &str) -> SpecError {
+        SpecError::Missing {
             strategy: self.strategy.clone(),
             option: option.to_owned(),
-        };
-        let missing = missing();
-        self.whole(option)?.ok_or(missing)
+        }
+    }
+
+    /// Names joined by `+`.
+    pub(super) fn names(&mut self, option: &str) -> Result<Vec<String>, SpecError> {
+        let read = |text: &str| Some(text.split('+').map(str::to_owned).collect());
+        let names = self.take(option, "names joined by +", read)?;
+        Ok(names.unwrap_or_default())
     }
 
     pub(super) fn or(&mut self, option: &str, default: u64) -> Result<u64, SpecError> {
-        Ok(self.whole(option)?.unwrap_or(default))
+        Ok(self.optional(option)?.unwrap_or(default))
     }
 
     pub(super) fn thousandths(&mut self, option: &str, default: u64) -> Result<u64, SpecError> {
@@ -210,11 +245,16 @@ pub(super) fn at_least_one(strategy: &str, option: &str, value: u64) -> Result<(
 /// # Errors
 /// When it names no strategy, or an option is unknown, missing or has a value it cannot have.
 pub fn parse(spec: &str) -> Result<Arc<dyn Strategy>, SpecError> {
-    let (name, text) = spec.split_once(':').unwrap_or((spec, ""));
+    let spec = written_out(spec);
+    let (name, text) = spec.split_once(':').unwrap_or((&spec, ""));
     let mut options = Options::new(name, text)?;
     let strategy: Arc<dyn Strategy> = match name {
         "sliding-window" => Arc::new(SlidingWindow::from_options(&mut options)?),
         "head-tail" => Arc::new(HeadTail::from_options(&mut options)?),
+        "buffer" => Arc::new(Buffer::from_options(&mut options)?),
+        "clear-tool-results" => Arc::new(ClearToolResults::from_options(&mut options)?),
+        "truncate-outputs" => Arc::new(TruncateOutputs::from_options(&mut options)?),
+        "expire" => Arc::new(Expire::from_options(&mut options)?),
         "token-budget" => Arc::new(TokenBudget::from_options(&mut options)?),
         _ => {
             return Err(SpecError::Name {

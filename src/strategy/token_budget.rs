@@ -1,10 +1,10 @@
 //! `token-budget`: drops the oldest above the limit, down to the low-water mark.
 
-use crate::log::{LeftReason, Reading, Unit, VisitOutcome};
-use crate::window::{Cut, Measure, NoReading, Sizes};
+use crate::log::{LeftReason, Unit, VisitOutcome};
+use crate::window::{Cut, Measure, Sizes};
 
 use super::spec::at_least_one;
-use super::{Frame, KeepUnit, Options, Plan, SpecError, Strategy};
+use super::{Common, Frame, KeepUnit, Options, Plan, SpecError, Strategy};
 
 /// Thousandths: `low=0.8` is 800. A float would not compare equal in a log.
 const WHOLE: u64 = 1_000;
@@ -17,6 +17,7 @@ pub struct TokenBudget {
     low_thousandths: u64,
     keep: u64,
     measure: Measure,
+    common: Common,
 }
 
 impl TokenBudget {
@@ -28,6 +29,7 @@ impl TokenBudget {
             low_thousandths: 800,
             keep: 6,
             measure: Measure::Auto,
+            common: Common::OFF,
         }
     }
 
@@ -52,6 +54,13 @@ impl TokenBudget {
         self
     }
 
+    /// Sets what all strategies have in common.
+    #[must_use]
+    pub const fn common(mut self, common: Common) -> Self {
+        self.common = common;
+        self
+    }
+
     pub(super) fn from_options(options: &mut Options) -> Result<Self, SpecError> {
         let limit = options.required("limit")?;
         let low_thousandths = options.thousandths("low", 800)?;
@@ -62,6 +71,7 @@ impl TokenBudget {
             low_thousandths,
             keep,
             measure,
+            common: Common::from_options(options)?,
         })
     }
 
@@ -82,7 +92,8 @@ impl Strategy for TokenBudget {
     fn spec(&self) -> String {
         let low = thousandths(self.low_thousandths);
         let (limit, keep, measure) = (self.limit, self.keep, self.measure.name());
-        format!("token-budget:limit={limit},low={low},keep={keep},measure={measure}")
+        let common = self.common.suffix();
+        format!("token-budget:limit={limit},low={low},keep={keep},measure={measure}{common}")
     }
 
     fn check(&self) -> Result<(), SpecError> {
@@ -111,8 +122,7 @@ impl Strategy for TokenBudget {
     fn plan(&self, frame: &Frame<'_>) -> Plan {
         let tokens = match frame.tokens() {
             Ok(tokens) => tokens,
-            Err(NoReading::None) => return Plan::Unmeasurable(VisitOutcome::Unmeasurable),
-            Err(NoReading::Stale) => return Plan::Unmeasurable(VisitOutcome::StaleMeasurement),
+            Err(none) => return Plan::Unmeasurable(VisitOutcome::from(none)),
         };
         if tokens.amount <= self.limit {
             return Plan::NotDue;
@@ -124,15 +134,10 @@ impl Strategy for TokenBudget {
             reason: LeftReason::OverBudget,
             ..frame.cut(KeepUnit::Group, self.target())
         };
-        let before = Reading {
-            unit: Unit::Token,
-            method: tokens.method.clone(),
-            amount: tokens.amount,
-        };
         Plan::Due {
-            before,
+            before: tokens.reading(),
             limit: self.limit,
-            cut,
+            cut: self.common.on(cut),
         }
     }
 }

@@ -39,8 +39,19 @@ pub fn words() -> impl Strategy<Value = Words> {
     prop_oneof![
         30 => kind,
         3 => repeated("long ", 900),
+        2 => repeated("a line of output\n", 40),
+        2 => long_json(),
         1 => repeated("large\u{1f642}", 7_000),
     ]
+}
+
+/// JSON that is too long for some, as tools give it.
+fn long_json() -> impl Strategy<Value = Words> {
+    (1..40_usize, 1..60_usize).prop_map(|(rows, width)| {
+        let name = "\\ud83d\\ude80 name ".repeat(width);
+        let row = format!("{{\"id\": 9007199254740993, \"html\": \"{name}\"}}");
+        Words::new(format!("[{}]", vec![row; rows].join(", ")))
+    })
 }
 
 /// Someone says something.
@@ -97,6 +108,8 @@ pub fn op() -> impl Strategy<Value = Op> {
         2 => (0..6_usize).prop_map(Op::Settings),
         6 => (0..1_000_usize).prop_map(Op::Restore),
         6 => (0..1_000_usize).prop_map(Op::Undo),
+        3 => (0..1_000_usize).prop_map(Op::Pin),
+        2 => (0..1_000_usize).prop_map(Op::Unpin),
         1 => (0..12_usize, words()).prop_map(|(n, words)| Op::Behind(n, words)),
         3 => (0..2_usize, words()).prop_map(|(n, words)| Op::Keyed(n, words)),
         2 => Just(Op::Reopen),
@@ -112,6 +125,7 @@ pub fn op() -> impl Strategy<Value = Op> {
 }
 
 /// The strategies that ctxlog brings, with parameters small enough to matter, and the kit's own.
+/// Lifetimes are in calls and entries: by wall time they would go by what scripts put at random.
 pub fn spec() -> impl Strategy<Value = String> {
     let unit = || prop_oneof![Just("group"), Just("message"), Just("request")];
     let measure = prop_oneof![
@@ -120,11 +134,13 @@ pub fn spec() -> impl Strategy<Value = String> {
         Just("estimate"),
         Just("tiktoken")
     ];
-    prop_oneof![
+    let keeps = prop_oneof![
         (1..6_u64, unit()).prop_map(|(k, u)| format!("sliding-window:keep={k},unit={u}")),
-        (1..12_u64, 0..4_u64).prop_map(|(limit, keep)| MakeRoom::new(limit, keep).spec()),
+        (1..6_u64, unit()).prop_map(|(k, u)| format!("buffer:keep={k},unit={u}")),
         (1..6_u64, 0..3_u64, unit())
             .prop_map(|(w, h, u)| format!("head-tail:window={w},head={h},unit={u}")),
+    ];
+    let budget =
         (1..2_000_u64, 1..=10_u64, 0..5_u64, measure).prop_map(|(limit, low, keep, m)| {
             let low = if low == 10 {
                 "1".to_owned()
@@ -132,7 +148,25 @@ pub fn spec() -> impl Strategy<Value = String> {
                 format!("0.{low}")
             };
             format!("token-budget:limit={limit},low={low},keep={keep},measure={m}")
-        }),
+        });
+    let age = prop_oneof![Just("call"), Just("entry")];
+    let expire = (1..8_u64, age).prop_map(|(after, u)| format!("expire:after={after},unit={u}"));
+    let when = prop_oneof![
+        (1..1_500_u64).prop_map(|limit| format!("limit={limit}")),
+        (1..4_u64).prop_map(|age| format!("age={age}")),
+    ];
+    let except = prop_oneof![3 => Just(""), 1 => Just(",except=tool1"), 1 => Just(",except=tool0+tool2")];
+    let least = prop_oneof![3 => Just(String::new()), 1 => (1..3_000_u64).prop_map(|n| format!(",at-least={n}"))];
+    let clear = (when, 0..4_u64, except, least)
+        .prop_map(|(when, keep, e, l)| format!("clear-tool-results:{when},keep={keep}{e}{l}"));
+    let truncate =
+        (256..3_000_u64).prop_map(|max| format!("truncate-outputs:max={max},unit=bytes"));
+    let pins = prop_oneof![3 => Just(String::new()), 2 => (1..4_u64).prop_map(|n| format!(",pin-results={n}"))];
+    let notice = prop_oneof![2 => Just(""), 1 => Just(",notice=auto")];
+    let own = prop_oneof![4 => keeps, 2 => budget, 2 => expire, 2 => clear, 2 => truncate];
+    prop_oneof![
+        10 => (own, pins, notice).prop_map(|(spec, pins, notice)| format!("{spec}{pins}{notice}")),
+        1 => (1..12_u64, 0..4_u64).prop_map(|(limit, keep)| MakeRoom::new(limit, keep).spec()),
     ]
 }
 
@@ -296,12 +330,18 @@ const HEAD: [&[&str]; 5] = [
         "strategy token-budget:limit=40,low=0.5,keep=1,measure=estimate",
         "strategy token-budget:limit=90,low=0.8,keep=0,measure=auto",
         "strategy token-budget:limit=60,low=0.3,keep=2,measure=reported",
+        "strategy buffer:keep=2,unit=message,pin-results=2,notice=auto",
+        "strategy expire:after=2,unit=call,pin-results=1",
+        "strategy clear-tool-results:limit=60,keep=1,pin-results=1",
+        "strategy truncate-outputs:max=300,unit=bytes",
     ],
     &[
         "",
         "strategy make-room:limit=5,keep=1",
         "strategy head-tail:window=3,head=2,unit=group",
         "strategy token-budget:limit=20,low=1,keep=0,measure=estimate",
+        "strategy token-budget:limit=200,low=0.5,keep=0,measure=estimate,notice=auto",
+        "strategy clear-tool-results:age=1,keep=0",
     ],
     &["ids one", "ids per-turn", "ids unique", "ids absent"],
     &["open-calls close", "open-calls refuse", "open-calls keep"],
@@ -351,6 +391,10 @@ const OPS: &[&str] = &[
     "undo 2",
     "undo 7",
     "undo 30",
+    "pin 1",
+    "pin 4",
+    "unpin 1",
+    "results 0 \"{\\\"status\\\": \\\"done\\\"} \" x 40",
     "behind 2 \"behind\"",
     "keyed 0 \"once\"",
     "keyed 0 \"twice\"",

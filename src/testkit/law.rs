@@ -42,7 +42,7 @@ laws! {
     Legality = "legality", "Every rendered window passes every hard rule of its provider.", None;
     Conservation = "conservation", "Every message is exactly one of visible, gone, covered.", None;
     Accounting = "accounting", "Every visit accounts for every group.", None;
-    Shrink = "shrink", "A stand-in is smaller than what it stands for.", Some("consolidation");
+    Shrink = "shrink", "A stand-in is smaller than what it stands for.", None;
     Progress = "progress", "A visit frees something, or says why not and is not repeated until something changed.", None;
     FailureNeutrality = "failure-neutrality", "A failing, empty or late summariser leaves the window equal.", Some("consolidation");
     LateArrivals = "late-arrivals", "Entries appended after a consolidation's base survive its commit.", Some("consolidation");

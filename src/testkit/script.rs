@@ -160,6 +160,10 @@ pub enum Op {
     Restore(usize),
     /// An entry is undone: mostly one of the visits and edits, counted back from the newest.
     Undo(usize),
+    /// A message of the window is pinned.
+    Pin(usize),
+    /// A pin is taken away: one that there is, where there is one.
+    Unpin(usize),
     /// A message is said at a head so many entries back.
     Behind(usize, Words),
     /// A message is said under an idempotency key.

@@ -7,16 +7,16 @@ use std::sync::Arc;
 use super::make_room::MakeRoom;
 use super::script::{Ids, Op, Said, Script, Words, settings};
 use crate::audit::{SelectError, Span};
-use crate::engine::{Conversation, Error, Options, Seeded, Store};
+use crate::engine::{Content, Conversation, Error, Options, Seeded, Store};
 use crate::formats::Transcript;
 use crate::log::entry::Sealed;
 use crate::log::{
     Author, Block, BlockBody, Entry, Fields, Hash, Json, Media, Message, MessageId, Micros, Part,
-    PartBody, RequestReason, Role, Seq, Shape, Usage,
+    PartBody, RequestReason, Role, Seq, Shape, Skeleton, Usage,
 };
 use crate::store::{Backend, Listed, MemoryStore};
 use crate::strategy::{self, SlidingWindow, Strategy};
-use crate::window::Window;
+use crate::window::{Projection, Window};
 
 /// Anything that kept a check from its answer, or that is the answer.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -46,6 +46,10 @@ pub enum Request {
     Restore(MessageId),
     /// An entry is undone.
     Undo(Seq),
+    /// A message is pinned.
+    Pin(MessageId),
+    /// A pin is taken away.
+    Unpin(MessageId),
     /// Other strategies are asked for.
     Strategies(Vec<Arc<dyn Strategy>>),
     /// The window after an entry is asked for.
@@ -321,6 +325,8 @@ impl World {
             Op::Settings(size) => Some(Request::Settings(settings(*size))),
             Op::Restore(n) => self.pick_message(*n)?.map(Request::Restore),
             Op::Undo(n) => Some(Request::Undo(self.pick_entry(*n)?)),
+            Op::Pin(n) => self.pick_shown(*n, false)?.map(Request::Pin),
+            Op::Unpin(n) => self.pick_shown(*n, true)?.map(Request::Unpin),
             Op::Policy if self.chain.is_empty() => None,
             Op::Policy => Some(Request::Strategies(vec![Arc::new(SlidingWindow::new(99))])),
             Op::Impossible => Some(Request::Strategies(vec![Arc::new(SlidingWindow::new(0))])),
@@ -386,6 +392,8 @@ impl World {
             Request::Settings(json) => self.chat.set_request("openai-chat", Some("m"), json)?,
             Request::Restore(message) => drop(self.chat.restore(*message)?),
             Request::Undo(entry) => drop(self.chat.undo(*entry)?),
+            Request::Pin(message) => drop(self.chat.pin(*message)?),
+            Request::Unpin(message) => drop(self.chat.unpin(*message)?),
             Request::Strategies(chain) => drop(self.chat.clone().with_strategies(chain.clone())?),
             Request::Window(at) => drop(self.chat.window_after(*at)?),
             Request::Range(range) => self.select(range)?,
@@ -526,6 +534,21 @@ impl World {
         Some(Message::new(role, author, parts))
     }
 
+    /// A message of the window; with `pinned` one that is pinned, where there is one.
+    fn pick_shown(&self, n: usize, pinned: bool) -> Result<Option<MessageId>, Error> {
+        self.chat.with_projection(|p| {
+            let ids = |pinned: bool| -> Vec<MessageId> {
+                let messages = p.messages().iter().filter(|m| m.visible());
+                messages.filter(|m| !pinned || m.pinned).map(|m| m.id).collect()
+            };
+            let mut among = ids(pinned);
+            if among.is_empty() || n.is_multiple_of(7) {
+                among = ids(false);
+            }
+            among.get(n.checked_rem(among.len())?).copied()
+        })
+    }
+
     fn pick_message(&self, n: usize) -> Result<Option<MessageId>, Error> {
         self.chat.with_projection(|p| {
             let ids = |away: bool| -> Vec<MessageId> {
@@ -574,6 +597,29 @@ impl World {
         let all = self.store.list()?;
         let own = all.into_iter().find(|l| l.conversation == self.chat.id());
         own.ok_or_else(|| "the store does not list the conversation".into())
+    }
+}
+
+/// The words of a projection's messages, read from the conversation whose log it is of.
+#[derive(Debug)]
+pub(super) struct Recorded<'a> {
+    pub chat: &'a Conversation,
+    pub state: &'a Projection,
+}
+
+impl strategy::Words for Recorded<'_> {
+    fn message(&mut self, id: MessageId) -> Option<Message> {
+        let form = self.state.message(id)?.form()?;
+        match self.chat.content(form.given, form.payload).ok()? {
+            Content::Message(message) => Some(*message),
+            Content::Redacted => None,
+        }
+    }
+
+    fn skeleton(&self, message: &Message, answers: &[Option<(Seq, u32)>]) -> Skeleton {
+        let mut skeleton = crate::log::skeleton::skeleton(message, answers);
+        skeleton.tokens = crate::tokens::count(&message.words());
+        skeleton
     }
 }
 

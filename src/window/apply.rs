@@ -270,6 +270,13 @@ impl Projection {
             return None;
         }
         let before = info.result.replace((seq, synthetic));
+        let newest = self.messages.len().saturating_sub(1);
+        if !synthetic && !info.name.is_empty() {
+            match self.answered.get_mut(&info.name) {
+                Some(index) => *index = newest,
+                None => drop(self.answered.insert(info.name.clone(), newest)),
+            }
+        }
         let label = info.key();
         self.open_parts.remove(&key);
         index.into_iter().for_each(|index| self.index.note(index));
@@ -397,6 +404,7 @@ impl Projection {
             trigger: v.trigger,
             outcome: v.outcome,
             freed,
+            over: v.after.amount > v.limit,
         });
         let position = self.visits.len().saturating_sub(1);
         if let Some(newest) = self.newest_visit.get_mut(strategy) {
@@ -510,7 +518,7 @@ impl Projection {
             self.leave_all(&indices, &end);
         }
         for (payload, stand_in) in (0_u32..).zip(&c.stand_ins) {
-            freed |= stand_in.kind == StandInKind::Claim;
+            freed |= stand_in.kind != StandInKind::Notice;
             self.stand_in(entry, fact, stand_in, payload, strategy);
         }
         for index in self.indices_in(&c.entered) {
@@ -617,6 +625,7 @@ impl Projection {
         message.place = place.unwrap_or(fact.seq);
         message.sources = s.sources.clone();
         message.stands_for = (s.kind == StandInKind::Claim).then_some(s.reason);
+        message.notice = s.kind == StandInKind::Notice;
         let index = self.push_message(message);
         self.enter(index, fact);
     }
@@ -630,6 +639,7 @@ impl Projection {
         }
         let visible = message.visible();
         self.totals.swap(message, visible, |m| m.forms.push(form));
+        self.index.note(index);
         if visible {
             self.refresh_item(index);
         }
@@ -668,6 +678,7 @@ fn new_message(entry: &Entry, fact: Fact, form: Form) -> MessageState {
         waits: false,
         sources: Ranges::default(),
         stands_for: None,
+        notice: false,
         lives: Vec::new(),
         absences: Vec::new(),
         pinned: false,

@@ -11,6 +11,7 @@ use crate::log::{GroupReason, LeftReason, MessageId, Role, Seq, Unit};
 
 use super::index::{GroupAt, Rank};
 use super::measure::Total;
+use super::output::Age;
 use super::state::{MessageState, Projection};
 
 /// A group of the window now, as strategies see it.
@@ -22,8 +23,8 @@ pub struct GroupView {
     pub positions: Vec<usize>,
     /// The place of its newest message: groups are ordered by it.
     pub newest: Seq,
-    /// Whether it is all system envelope.
-    pub envelope: bool,
+    /// Whether it stands aside and is not counted: it is all system envelope, or a notice.
+    pub aside: bool,
     /// The run its newest message belongs to, from 1; 0 before the first.
     pub run: u64,
     /// Its size in tokens, by the frame's method.
@@ -36,6 +37,8 @@ pub enum Order {
     /// All of them, the oldest first; costs those that leave.
     #[default]
     Oldest,
+    /// Those whose lifetime is over, the oldest first; costs those. Each of them counts 1.
+    Expired(Age),
     /// These (positions in the frame's groups); costs the window.
     Given(Vec<usize>),
 }
@@ -94,6 +97,12 @@ pub struct Cut {
     pub ask_all: bool,
     /// Why groups leave.
     pub reason: LeftReason,
+    /// The newest result of so many tools in use is held, as `last-tool-result`.
+    pub pin_results: u64,
+    /// Whether a notice tells of what leaves. Notices then stay until one absorbs them.
+    pub notice: bool,
+    /// Whether notices leave because a new one will say what they said.
+    pub absorbs: bool,
 }
 
 /// What becomes of a group at a visit.
@@ -113,7 +122,7 @@ pub(super) const END: Rank = (Seq(u64::MAX), MessageId(Seq(u64::MAX)));
 pub(super) const START: Rank = (Seq(0), MessageId(Seq(0)));
 
 /// The groups a strategy keeps.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Kept {
     /// Those from here on, the envelope aside.
     From(Rank),
@@ -130,6 +139,12 @@ impl Kept {
     }
 }
 
+impl Default for Kept {
+    fn default() -> Self {
+        Self::From(END)
+    }
+}
+
 /// The groups that were asked.
 #[derive(Clone, Debug)]
 pub(super) enum Asked {
@@ -137,6 +152,12 @@ pub(super) enum Asked {
     Before(Rank),
     /// Those with these roots.
     Roots(BTreeSet<usize>),
+}
+
+impl Default for Asked {
+    fn default() -> Self {
+        Self::Before(START)
+    }
 }
 
 impl Asked {
@@ -149,7 +170,7 @@ impl Asked {
 }
 
 /// What the guard made of a cut.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Decision {
     /// The groups that leave, in window order.
     pub(super) leaving: BTreeMap<Rank, (usize, LeftReason)>,
@@ -158,6 +179,9 @@ pub struct Decision {
     pub(super) asked: Asked,
     pub(super) kept: Kept,
     head: BTreeSet<usize>,
+    /// Groups that hold the newest result of a tool in use.
+    pub(super) pins: BTreeSet<usize>,
+    spares_notices: bool,
     /// How many groups the guard looked at.
     looked: usize,
     /// The measure after.
@@ -167,6 +191,16 @@ pub struct Decision {
 }
 
 impl Decision {
+    /// What is said of groups that are asked and do not leave.
+    pub(super) fn asking(asked: Asked, kept: Kept, pins: BTreeSet<usize>) -> Self {
+        Self {
+            asked,
+            kept,
+            pins,
+            ..Self::default()
+        }
+    }
+
     /// Whether anything leaves.
     #[must_use]
     pub fn frees(&self) -> bool {
@@ -189,21 +223,51 @@ impl Decision {
         if !self.asked.holds(group) {
             return Fate::NotNeeded;
         }
-        let verdict = verdict(state, group, &self.kept, &self.head);
-        verdict.map_or(Fate::NotNeeded, Fate::Refuses)
+        let refusal = self.refusal(state, group);
+        refusal.map_or(Fate::NotNeeded, Fate::Refuses)
     }
-}
 
-fn verdict(
-    state: &Projection,
-    group: GroupAt,
-    kept: &Kept,
-    head: &BTreeSet<usize>,
-) -> Option<GroupReason> {
-    let held = state.index.tally(group.root).reasons().next();
-    let head = || (head.contains(&group.root)).then_some(GroupReason::ProtectedHead);
-    let kept = || (kept.holds(group)).then_some(GroupReason::InsideKeepWindow);
-    held.or_else(head).or_else(kept)
+    /// The first reason why a group may not leave, if one holds.
+    pub(super) fn refusal(&self, state: &Projection, group: GroupAt) -> Option<GroupReason> {
+        let tally = state.index.tally(group.root);
+        let kept = self.kept.holds(group) || (self.spares_notices && tally.is_notice());
+        let reasons = [
+            (self.pins.contains(&group.root), GroupReason::LastToolResult),
+            (self.head.contains(&group.root), GroupReason::ProtectedHead),
+            (kept, GroupReason::InsideKeepWindow),
+        ];
+        let of_strategy = reasons.into_iter().find(|(holds, _)| *holds);
+        let held = tally.reasons().next();
+        held.or_else(|| of_strategy.map(|(_, reason)| reason))
+    }
+
+    /// Whether `pin-results` alone holds some group that was asked.
+    #[must_use]
+    pub fn pins_hold(&self, state: &Projection) -> bool {
+        !self.pinned_messages(state).is_empty()
+    }
+
+    /// The messages of the groups that were asked and that `pin-results` alone holds, ascending.
+    #[must_use]
+    pub fn pinned_messages(&self, state: &Projection) -> BTreeSet<MessageId> {
+        let groups = self.pins.iter().filter_map(|root| state.index.at(*root));
+        let asked = groups.filter(|g| self.asked.holds(*g));
+        let held = asked.filter(|g| self.refusal(state, *g) == Some(GroupReason::LastToolResult));
+        held.flat_map(|g| state.visible_members(g.root).map(|m| m.id))
+            .collect()
+    }
+
+    /// The messages that leave, in no particular order.
+    pub fn leaving<'a>(
+        &'a self,
+        state: &'a Projection,
+    ) -> impl Iterator<Item = (LeftReason, &'a MessageState)> {
+        let groups = self.leaving.values();
+        groups.flat_map(|&(root, reason)| {
+            let members = state.visible_members(root);
+            members.map(move |message| (reason, message))
+        })
+    }
 }
 
 impl Projection {
@@ -231,7 +295,7 @@ impl Projection {
         GroupView {
             messages: messages().map(|m| m.id).collect(),
             newest,
-            envelope: messages().all(|m| self.in_envelope(m)),
+            aside: messages().all(|m| m.notice || self.in_envelope(m)),
             run: self.run_of(newest),
             tokens: sizes.fold(0, u64::saturating_add),
             positions: members.iter().map(|(p, _)| *p).collect(),
@@ -287,13 +351,13 @@ impl Projection {
         let at = self.items.len().checked_sub(count.min(messages))?;
         let rank = |item: &super::view::Item| (item.place, item.id);
         let from = self.items.get(at).map(rank)?;
-        if self.index.envelope_ends_before(from) {
+        if self.index.aside_ends_before(from) {
             return Some(from);
         }
         // The envelope reaches into the newest messages: there was no question yet.
         let envelope = |i: &&super::view::Item| {
             let tally = self.index.tally(self.groups.root(i.index));
-            !tally.all_envelope()
+            !tally.aside()
         };
         let newest = self.items.iter().rev().filter(envelope);
         newest.take(count).last().map(rank)
@@ -308,13 +372,34 @@ impl Projection {
         visible.map(|(i, _)| self.groups.root(i)).collect()
     }
 
+    /// The groups that hold the newest final result of a tool that was used in the newest run: of so
+    /// many of them, the newest first, as the strategy does not keep anyway.
+    pub(super) fn pinned_results(&self, count: u64, kept: &Kept) -> BTreeSet<usize> {
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        let Some(run) = self.run().filter(|_| count > 0) else {
+            return BTreeSet::new();
+        };
+        let results = self.answered.values().copied();
+        let there = |index: usize| {
+            let message = self.messages.get(index)?;
+            let in_use = message.visible() && message.id.seq() >= run;
+            self.group_at(index).filter(|_| in_use)
+        };
+        let groups: BTreeMap<Rank, usize> = results
+            .filter_map(there)
+            .filter(|group| !kept.holds(*group))
+            .map(|group| (group.rank, group.root))
+            .collect();
+        groups.into_values().rev().take(count).collect()
+    }
+
     /// How many units of the head a strategy keeps beside what it keeps of the newest.
     #[must_use]
     pub fn head_beside(&self, head: u64, keep: u64, unit: Unit) -> u64 {
         let from = self.newest_from(keep, unit);
         let roots = self.head_roots(head).into_iter();
         let groups = roots.filter_map(|root| self.index.at(root));
-        let beside = groups.filter(|g| g.rank < from && !self.index.tally(g.root).all_envelope());
+        let beside = groups.filter(|g| g.rank < from && !self.index.tally(g.root).aside());
         let counted = match unit {
             Unit::Message => beside
                 .map(|g| self.index.tally(g.root).visible)
@@ -343,7 +428,14 @@ pub fn decide<'g>(
         Keep::Newest(count, unit) => Kept::From(state.newest_from(*count, *unit)),
         Keep::Groups(kept) => Kept::Roots(kept.iter().filter_map(|g| root(*g)).collect()),
     };
+    let expired = match &cut.order {
+        Order::Expired(age) => state.over_age(*age),
+        Order::Oldest | Order::Given(_) => Vec::new(),
+    };
     let sizes = match &cut.sizes {
+        _ if matches!(cut.order, Order::Expired(_)) => {
+            Sized::Roots(expired.iter().map(|g| (g.root, 1)).collect())
+        }
         Sizes::Of(unit) => Sized::Of(*unit, tokens),
         Sizes::Given(sizes) => {
             let named = sizes.iter().enumerate();
@@ -356,18 +448,20 @@ pub fn decide<'g>(
         sizes,
         gone: BTreeMap::new(),
         decision: Decision {
-            leaving: BTreeMap::new(),
-            put_back: BTreeMap::new(),
-            asked: Asked::Before(START),
+            pins: state.pinned_results(cut.pin_results, &kept),
             kept,
             head: state.head_roots(cut.head),
-            looked: 0,
+            spares_notices: cut.notice,
             after: cut.before,
-            shortfall: 0,
+            ..Decision::default()
         },
     };
+    if cut.absorbs {
+        walk.absorb();
+    }
     match &cut.order {
         Order::Oldest => walk.ask_oldest(),
+        Order::Expired(_) => walk.ask_given(expired.into_iter()),
         Order::Given(order) => {
             let order = order.iter().filter_map(|g| state.index.at(root(*g)?));
             walk.ask_given(order);
@@ -421,6 +515,18 @@ impl Walk<'_> {
         self.decision.asked = Asked::Before(END);
     }
 
+    /// Notices leave for a new one.
+    fn absorb(&mut self) {
+        for group in self.state.index.notices() {
+            if self.state.index.tally(group.root).reasons().next().is_none() {
+                let leaving = (group.root, LeftReason::NoticeAbsorbed);
+                self.decision.leaving.insert(group.rank, leaving);
+                let after = self.decision.after.saturating_sub(self.size(group));
+                self.decision.after = after;
+            }
+        }
+    }
+
     fn ask_given(&mut self, order: impl Iterator<Item = GroupAt>) {
         let mut asked = BTreeSet::new();
         for group in order {
@@ -438,12 +544,13 @@ impl Walk<'_> {
     fn ask(&mut self, group: GroupAt, reason: LeftReason) {
         let decision = &mut self.decision;
         decision.looked = decision.looked.saturating_add(1);
-        if verdict(self.state, group, &decision.kept, &decision.head).is_some() {
+        let leaves = decision.leaving.contains_key(&group.rank);
+        if leaves || decision.refusal(self.state, group).is_some() {
             return;
         }
         let leaving = (group.root, reason);
         decision.leaving.insert(group.rank, leaving);
-        if self.cut.by_run {
+        if self.cut.by_run && !self.state.index.tally(group.root).aside() {
             let run = self.state.run_of(group.rank.0);
             let gone = self.gone.entry(run).or_default();
             *gone = gone.saturating_add(1);
@@ -462,6 +569,7 @@ impl Walk<'_> {
     }
 
     fn size(&self, group: GroupAt) -> u64 {
+        let aside = self.state.index.tally(group.root).aside();
         match &self.sizes {
             Sized::Roots(sizes) => sizes.get(&group.root).copied().unwrap_or(0),
             Sized::Of(Unit::Token | Unit::Byte, tokens) => {
@@ -469,6 +577,7 @@ impl Walk<'_> {
                 let sizes = members.map(|m| tokens.map_or(0, |t| t.size(m)));
                 sizes.fold(0, u64::saturating_add)
             }
+            Sized::Of(..) if aside => 0,
             Sized::Of(Unit::Message, _) => {
                 let messages = self.state.index.tally(group.root).visible;
                 u64::try_from(messages).unwrap_or(u64::MAX)
@@ -489,7 +598,9 @@ impl Walk<'_> {
             return false;
         }
         self.decision.after = after;
-        if let Some(gone) = self.gone.get_mut(&self.state.run_of(group.rank.0)) {
+        let counted = !self.state.index.tally(group.root).aside();
+        let run = counted.then(|| self.state.run_of(group.rank.0));
+        if let Some(gone) = run.and_then(|run| self.gone.get_mut(&run)) {
             *gone = gone.saturating_sub(1);
         }
         self.decision.leaving.remove(&group.rank);
@@ -536,7 +647,9 @@ impl Walk<'_> {
     }
 
     fn put_back(&mut self, opener: Option<Rank>) -> bool {
+        let absorbed = |reason: &LeftReason| *reason == LeftReason::NoticeAbsorbed;
         let newest_first: Vec<GroupAt> = (self.decision.leaving.iter().rev())
+            .filter(|(_, (_, reason))| !absorbed(reason))
             .map(|(&rank, &(root, _))| GroupAt { rank, root })
             .collect();
         let mut opener = opener.map(|rank| (rank, false));

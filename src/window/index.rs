@@ -7,6 +7,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use crate::log::{GroupReason, MessageId, Seq};
 
 use super::ordered::{Keyed, Ordered};
+use super::output::{Outputs, largest_output};
 use super::state::{MessageState, Projection};
 
 /// Where a message stands in window order: its place, then its id. A group stands where its newest
@@ -28,9 +29,10 @@ impl Keyed for GroupAt {
     }
 }
 
-/// What one message adds to its group's tally, in the order of its counters.
+/// What one message adds to its group's tally, in the order of its counters; and how large the
+/// largest tool output is that it shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Share([bool; 5]);
+pub(super) struct Share([bool; 6], u64);
 
 /// What is known of a group without asking its members.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -39,6 +41,8 @@ pub(super) struct Tally {
     pub visible: usize,
     envelope: usize,
     request: usize,
+    /// Members in the window that are notices.
+    notices: usize,
     /// Members with a call without a final result, and members that are pinned, wherever they are.
     open: usize,
     held: usize,
@@ -52,8 +56,9 @@ pub(super) struct Tally {
 struct Filed {
     rank: Rank,
     run: u64,
-    /// Its messages, where it is not all envelope.
+    /// Its messages, where it is counted.
     outside: Option<usize>,
+    notice: bool,
     free: bool,
 }
 
@@ -84,22 +89,29 @@ impl Tally {
         holds.into_iter().filter(|(n, _)| *n > 0).map(|(_, r)| r)
     }
 
-    /// Whether all its messages in the window are envelope.
-    pub const fn all_envelope(&self) -> bool {
-        self.envelope >= self.visible
+    /// Whether it stands aside and is not counted: all its messages in the window are envelope or
+    /// notices.
+    pub const fn aside(&self) -> bool {
+        self.envelope.saturating_add(self.notices) >= self.visible
+    }
+
+    /// Whether all its messages in the window are notices.
+    pub const fn is_notice(&self) -> bool {
+        self.notices >= self.visible
     }
 
     const fn is_empty(&self) -> bool {
         self.visible == 0 && self.open == 0 && self.held == 0
     }
 
-    fn counters(&mut self) -> [&mut usize; 5] {
+    fn counters(&mut self) -> [&mut usize; 6] {
         [
             &mut self.visible,
             &mut self.envelope,
             &mut self.request,
             &mut self.held,
             &mut self.open,
+            &mut self.notices,
         ]
     }
 
@@ -144,10 +156,14 @@ impl Hasher for RootHasher {
 pub(super) struct GroupIndex {
     /// By a group's root; only of groups with something to tell.
     tallies: HashMap<usize, Tally, BuildHasherDefault<RootHasher>>,
-    /// Groups that are not all envelope.
+    /// Groups that are counted.
     outside: Ordered<GroupAt>,
-    /// Groups that are.
-    envelope: BTreeMap<Rank, usize>,
+    /// Groups that stand aside: they are all envelope, or notices.
+    aside: BTreeMap<Rank, usize>,
+    /// Of them, notices.
+    notices: BTreeMap<Rank, usize>,
+    /// Tool outputs.
+    pub outputs: Outputs,
     /// Groups that nothing in the log holds.
     free: BTreeMap<Rank, usize>,
     runs: Ordered<RunGroups>,
@@ -182,6 +198,7 @@ impl GroupIndex {
                 tally.request,
                 tally.held,
                 tally.open,
+                tally.notices,
             ];
             for (sum, n) in joined.counters().into_iter().zip(sums) {
                 *sum = sum.saturating_add(n);
@@ -197,7 +214,8 @@ impl GroupIndex {
             self.free.remove(&filed.rank);
         }
         let Some(messages) = filed.outside else {
-            self.envelope.remove(&filed.rank);
+            self.aside.remove(&filed.rank);
+            self.notices.remove(&filed.rank);
             return;
         };
         self.outside.remove(filed.rank);
@@ -216,7 +234,10 @@ impl GroupIndex {
         }
         let rank = filed.rank;
         let Some(messages) = filed.outside else {
-            self.envelope.insert(rank, root);
+            self.aside.insert(rank, root);
+            if filed.notice {
+                self.notices.insert(rank, root);
+            }
             return;
         };
         self.outside.insert(GroupAt { rank, root });
@@ -260,15 +281,26 @@ impl GroupIndex {
     pub fn within(&self, from: Rank, before: Rank) -> impl Iterator<Item = GroupAt> {
         let outside = self.outside.from(from).copied();
         let outside = outside.take_while(move |g| g.rank < before);
-        let envelope = self.envelope.range(from..before.max(from));
-        outside.chain(envelope.map(|(&rank, &root)| GroupAt { rank, root }))
+        let aside = self.aside.range(from..before.max(from));
+        outside.chain(aside.map(|(&rank, &root)| GroupAt { rank, root }))
     }
 
     /// All groups.
     pub fn all(&self) -> impl Iterator<Item = GroupAt> {
-        let envelope = self.envelope.iter();
-        let envelope = envelope.map(|(&rank, &root)| GroupAt { rank, root });
-        self.outside.iter().copied().chain(envelope)
+        let aside = self.aside.iter();
+        let aside = aside.map(|(&rank, &root)| GroupAt { rank, root });
+        self.outside.iter().copied().chain(aside)
+    }
+
+    /// The groups that are counted, in order.
+    pub fn counted(&self) -> impl Iterator<Item = GroupAt> {
+        self.outside.iter().copied()
+    }
+
+    /// The notices.
+    pub fn notices(&self) -> impl Iterator<Item = GroupAt> {
+        let notices = self.notices.iter();
+        notices.map(|(&rank, &root)| GroupAt { rank, root })
     }
 
     /// Groups, messages and runs outside the envelope.
@@ -295,9 +327,9 @@ impl GroupIndex {
         self.runs.get(at).map(|r| r.run)
     }
 
-    /// Whether all envelope groups stand before a rank.
-    pub fn envelope_ends_before(&self, rank: Rank) -> bool {
-        self.envelope.range(rank..).next().is_none()
+    /// Whether all groups that stand aside stand before a rank.
+    pub fn aside_ends_before(&self, rank: Rank) -> bool {
+        self.aside.range(rank..).next().is_none()
     }
 
     /// What is known of a group.
@@ -336,13 +368,16 @@ impl Projection {
         let visible = message.visible();
         let now = self.next_iteration();
         let parts = (message.id.seq(), 0)..=(message.id.seq(), u32::MAX);
-        Share([
+        let flags = [
             visible,
             visible && self.in_envelope(message),
             visible && self.in_request(message),
             message.pinned || message.restored.is_some_and(|at| now <= at),
             self.open_parts.range(parts).next().is_some(),
-        ])
+            visible && message.notice,
+        ];
+        let output = if visible { largest_output(message) } else { 0 };
+        Share(flags, output)
     }
 
     /// Brings the index up to date with the messages that a step changed.
@@ -374,6 +409,9 @@ impl Projection {
         let message = self.messages.get_mut(index)?;
         let before = std::mem::replace(&mut message.share, share);
         let rank = (message.place, message.id);
+        if before.1 != share.1 {
+            self.index.outputs.changed(rank, index, before.1, share.1);
+        }
         let tally = self.index.tallies.entry(root).or_default();
         tally.take(before);
         tally.add(share);
@@ -396,7 +434,8 @@ impl Projection {
         let filed = tally.newest.map(|rank| Filed {
             rank,
             run: self.run_of(rank.0),
-            outside: (!tally.all_envelope()).then_some(tally.visible),
+            outside: (!tally.aside()).then_some(tally.visible),
+            notice: tally.is_notice(),
             free: tally.reasons().next().is_none(),
         });
         if filed != tally.filed {

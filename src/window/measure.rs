@@ -1,6 +1,6 @@
 //! Measures: sizes that say what was counted and how. They compare only when both are equal.
 
-use crate::log::{Count, Reading, Settings, Skeleton, Unit};
+use crate::log::{Count, Reading, Settings, Skeleton, Unit, VisitOutcome};
 
 use super::state::{MessageState, Projection};
 use super::view::Item;
@@ -84,6 +84,15 @@ pub enum NoReading {
     None,
     /// What was reported belongs to another window.
     Stale,
+}
+
+impl From<NoReading> for VisitOutcome {
+    fn from(none: NoReading) -> Self {
+        match none {
+            NoReading::None => Self::Unmeasurable,
+            NoReading::Stale => Self::StaleMeasurement,
+        }
+    }
 }
 
 /// What the window comes to, kept while it changes.
@@ -189,9 +198,26 @@ pub struct Total {
 }
 
 impl Total {
+    /// It as a reading.
+    #[must_use]
+    pub fn reading(&self) -> Reading {
+        Reading {
+            unit: Unit::Token,
+            method: self.method.clone(),
+            amount: self.amount,
+        }
+    }
+
     /// A message's size, counted as the total was.
-    pub(super) fn size(&self, message: &MessageState) -> u64 {
+    #[must_use]
+    pub fn size(&self, message: &MessageState) -> u64 {
         size(message, self.counted)
+    }
+
+    /// A content's size, counted as the total was.
+    #[must_use]
+    pub fn size_of(&self, skeleton: &Skeleton) -> u64 {
+        size_of_content(skeleton, self.counted)
     }
 }
 

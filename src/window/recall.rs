@@ -1,6 +1,8 @@
 //! What a strategy's visit went by, so that its next one looks only at groups whose fate may be
 //! another. Derived: where it is missing, every group is looked at.
 
+use std::collections::BTreeSet;
+
 use crate::log::Seq;
 
 use super::guard::{Asked, Decision, Fate, Kept};
@@ -15,8 +17,8 @@ pub struct Memo {
     /// Where what is kept began, and where what was asked ended.
     kept: Rank,
     asked: Rank,
-    /// Groups that were put back for the window's opener.
-    put_back: Vec<usize>,
+    /// Groups that were put back for the window's opener, and those that `pin-results` held.
+    singled_out: Vec<usize>,
     /// The entry that filed the visit.
     filed: Option<Seq>,
 }
@@ -46,7 +48,7 @@ impl Decision {
             touched: state.index.touched_until(),
             kept: *kept,
             asked: *asked,
-            put_back: self.put_back.values().copied().collect(),
+            singled_out: self.put_back.values().chain(&self.pins).copied().collect(),
             filed: None,
         })
     }
@@ -73,6 +75,9 @@ impl Projection {
         strategy: Option<usize>,
         before: Option<Seq>,
     ) -> Vec<Verdict<'_>> {
+        if let Asked::Roots(asked) = &decision.asked {
+            return self.verdicts_of(decision, asked, strategy);
+        }
         let memo = strategy.and_then(|s| self.memos.get(s)?.as_ref());
         let memo = memo.filter(|m| before.is_some() && m.filed == before);
         let mut out = Vec::new();
@@ -96,6 +101,26 @@ impl Projection {
                     self.tell_all(fate, root, &mut out);
                 }
             }
+        }
+        out
+    }
+
+    /// The fates of the groups that were asked one by one, of those that leave or are put back, and
+    /// of those that refused before: of all others there is nothing to tell.
+    fn verdicts_of(
+        &self,
+        decision: &Decision,
+        asked: &BTreeSet<usize>,
+        strategy: Option<usize>,
+    ) -> Vec<Verdict<'_>> {
+        let leaving = decision.leaving.values().map(|(root, _)| root);
+        let chosen = asked.iter().chain(leaving).chain(decision.put_back.values());
+        let mut roots: BTreeSet<usize> = chosen.copied().collect();
+        let standing = strategy.and_then(|s| self.standing.get(s)).into_iter().flatten();
+        roots.extend(standing.map(|index| self.groups.root(*index)));
+        let mut out = Vec::new();
+        for group in roots.iter().filter_map(|root| self.index.at(*root)) {
+            self.tell_all(decision.fate(self, group), group.root, &mut out);
         }
         out
     }
@@ -132,7 +157,7 @@ impl Projection {
                 suspects.push((group.rank, group.root, visible.then_some(index)));
             }
         }
-        let back = memo.put_back.iter();
+        let back = memo.singled_out.iter().chain(&now.singled_out);
         let back = back.filter_map(|message| self.group_at(*message));
         let back = back.map(|group| (group.rank, group.root, None));
         let passed = [(memo.kept, now.kept), (memo.asked, now.asked)];
@@ -141,9 +166,7 @@ impl Projection {
         let passed = passed.map(|group| (group.rank, group.root, None));
         let leaving = decision.leaving.iter();
         let leaving = leaving.map(|(&rank, &(root, _))| (rank, root, None));
-        let put_back = decision.put_back.iter();
-        let put_back = put_back.map(|(&rank, &root)| (rank, root, None));
-        suspects.extend(back.chain(passed).chain(leaving).chain(put_back));
+        suspects.extend(back.chain(passed).chain(leaving));
         suspects.sort_unstable();
         suspects.dedup();
         Some(suspects)

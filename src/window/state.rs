@@ -128,6 +128,8 @@ pub struct MessageState {
     pub sources: Ranges,
     /// Of a claim: why its sources left for it.
     pub stands_for: Option<LeftReason>,
+    /// Whether it is a notice: it says that others left, and counts for nothing.
+    pub notice: bool,
     /// Its stays in the window.
     pub lives: Vec<Life>,
     /// Absences that ended no stay, each with the entry from which on it held: of a late result
@@ -246,8 +248,10 @@ pub struct VisitInfo {
     pub trigger: Trigger,
     /// How it ended.
     pub outcome: VisitOutcome,
-    /// Whether anything left.
+    /// Whether anything left, or got another content.
     pub freed: bool,
+    /// Whether the window was over the strategy's limit still.
+    pub over: bool,
 }
 
 /// What became of a message: exactly one of these holds.
@@ -288,6 +292,8 @@ pub struct Projection {
     pub(super) interrupted: HashMap<Label, BTreeSet<(Seq, u32)>>,
     /// Closed calls by label: the newest, for duplicate results.
     pub(super) closed: HashMap<Label, (Seq, u32)>,
+    /// Per tool: the message with its newest final result, as an index into `messages`.
+    pub(super) answered: HashMap<String, usize>,
     /// The filed model calls; iteration N is at N - 1.
     pub(super) sent: Vec<Sent>,
     pub(super) reading: Option<ReturnInfo>,

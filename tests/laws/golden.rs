@@ -24,7 +24,7 @@ use ctxlog::testkit::result;
 const HEADS: [(&str, &str); 2] = [
     (
         "recorded",
-        "c3deafcfc2841cd7d2fbc3e7beededf92a60b07243c1f6beaf5db287976a739a",
+        "d3372e4802d1a48f9a567e5378751b3757cb996d6959a0c8b3f13380eb9046de",
     ),
     (
         "imported",
@@ -387,6 +387,7 @@ fn bodies() -> Vec<Entry> {
             })
             .collect(),
         released: ranges(60, 61),
+        stood_down: ranges(62, 62),
         unchanged_since: Some(Seq(3)),
         first_changed: Some(Seq(5)),
         change: change.clone(),

@@ -8,7 +8,7 @@ use crate::strategy::visit;
 use crate::testkit::case::{Case, Run};
 use crate::testkit::script::{Op, Script, Speaker, Words};
 use crate::testkit::tamper::{Alteration, noticed};
-use crate::testkit::world::{Failure, World};
+use crate::testkit::world::{Failure, Recorded, World};
 use crate::window::Projection;
 
 /// A log as its export, all bytes and salts included.
@@ -25,7 +25,11 @@ pub(super) fn determinism(case: &Case<'_>) -> Found {
     for entry in &run.entries {
         if matches!(entry.body, Body::Visited(_) | Body::Called(_)) {
             for (position, strategy) in (0..).zip(&chain) {
-                let look = |()| visit(&fold, strategy.as_ref(), position, Trigger::Call);
+                let look = |()| {
+                    let (chat, state) = (&run.world.chat, &fold);
+                    let mut words = Recorded { chat, state };
+                    visit(state, strategy.as_ref(), position, Trigger::Call, &mut words)
+                };
                 let [first, second, third] = [(), (), ()].map(look);
                 let same = first == second && second == third;
                 demand!(

@@ -75,6 +75,7 @@ checks! {
     legality = Legality, windows::legality;
     conservation = Conservation, windows::conservation;
     accounting = Accounting, visits::accounting;
+    shrink = Shrink, visits::shrink;
     progress = Progress, visits::progress;
     order = Order, windows::order;
     replay = Replay, windows::replay;

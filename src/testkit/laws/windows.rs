@@ -248,7 +248,7 @@ pub(super) fn undo(case: &Case<'_>) -> Found {
     let entries = world.entries()?;
     let quiet = |body: &Body| match body {
         Body::Called(_) | Body::Returned(_) | Body::Noted(_) | Body::Configured(_) => true,
-        Body::Visited(v) => v.change.left.is_empty(),
+        Body::Visited(v) => v.change == crate::log::Change::default(),
         _ => false,
     };
     let Some(last) = entries.iter().rfind(|e| !quiet(&e.body)) else {

@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::decide::Model;
-use crate::log::{Body, Entry, Seq, Visited};
+use crate::engine::Content;
+use crate::log::{Body, Entry, Message, Seq, Visited};
 use crate::strategy::Strategy;
 use crate::testkit::case::Case;
 use crate::testkit::script::Script;
@@ -58,10 +59,30 @@ fn step(
         _ => None,
     });
     let visits: Vec<&Visited> = visits.collect();
+    for entry in &new {
+        for (payload, words) in words_of(world, entry)? {
+            model.read(entry.seq, payload, words);
+        }
+    }
     let predicted = model.predict(request, &visits)?;
     predicted.matches(answer, &new)?;
     model.observe(Some(request), &new)?;
     same_window(model, world)
+}
+
+/// The messages that an entry gave.
+fn words_of(world: &World, entry: &Entry) -> Result<Vec<(u32, Message)>, Failure> {
+    let contents = match &entry.body {
+        Body::Appended(_) => 1,
+        body => body.change().map_or(0, |c| c.stand_ins.len()),
+    };
+    let mut out = Vec::new();
+    for payload in 0..u32::try_from(contents)? {
+        if let Content::Message(words) = world.chat.content(entry.seq, payload)? {
+            out.push((payload, *words));
+        }
+    }
+    Ok(out)
 }
 
 fn entries_from(world: &World, from: u64) -> Result<Vec<Entry>, Failure> {

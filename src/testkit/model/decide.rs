@@ -34,6 +34,8 @@ pub struct Model {
     pub(super) now: Arc<Moment>,
     keyed: BTreeMap<String, Message>,
     settings: Option<Json>,
+    /// The words of contents, by the entry and the payload that gave them.
+    pub(super) words: BTreeMap<(u64, u32), Arc<Message>>,
 }
 
 impl Model {
@@ -47,6 +49,11 @@ impl Model {
     #[must_use]
     pub fn now(&self) -> &Moment {
         &self.now
+    }
+
+    /// Takes in words that an entry gave.
+    pub fn read(&mut self, given: Seq, payload: u32, words: Message) {
+        self.words.insert((given.0, payload), Arc::new(words));
     }
 
     /// Takes in what the log got, and what was asked for where that is known.
@@ -86,15 +93,16 @@ impl Model {
         Ok(())
     }
 
-    /// What must become of a request. `own` are the visits that strategies unknown to the model
-    /// filed with it: what a user's strategy wants is data here, what the guard allows is not.
+    /// What must become of a request. `own` are the visits that were filed with it: what a user's
+    /// strategy wants is data here, what the guard allows is not; and of outputs that were cut, how
+    /// they were cut.
     ///
     /// # Errors
     /// When such a visit is one that the guard must not let happen.
     pub fn predict(&self, request: &Request, own: &[&Visited]) -> Result<Predicted, String> {
         let mut then = self.clone();
         let refused = match request {
-            Request::Append(message, options) => then.append(message, options),
+            Request::Append(message, options) => then.append(message, options, own)?,
             Request::Call {
                 options,
                 usage,
@@ -111,6 +119,8 @@ impl Model {
             }
             Request::Restore(message) => then.restore(message.0.0),
             Request::Undo(entry) => then.undo(entry.0),
+            Request::Pin(message) => then.pin(message.0.0, true),
+            Request::Unpin(message) => then.pin(message.0.0, false),
             Request::Strategies(chain) => {
                 then.configure(&chain.iter().map(|s| s.spec()).collect::<Vec<_>>())
             }
@@ -136,12 +146,26 @@ impl Model {
     /// idempotency key that is known answers for what it wrote, or conflicts where that was another
     /// message. A stale head is refused, then results that answer no call. What is accepted may be
     /// several entries.
-    fn append(&mut self, message: &Message, options: &Options) -> Result<(), RequestReason> {
+    fn append(
+        &mut self,
+        message: &Message,
+        options: &Options,
+        own: &[&Visited],
+    ) -> Result<Result<(), RequestReason>, String> {
+        let said = self.said(message, options);
+        if said == Ok(true) {
+            self.look_all(Trigger::Append, own, options.at)?;
+        }
+        Ok(said.map(drop))
+    }
+
+    /// Whether a message was filed.
+    fn said(&mut self, message: &Message, options: &Options) -> Result<bool, RequestReason> {
         if message.parts.is_empty() && message.author == Author::Person {
             return Err(RequestReason::EmptyMessage);
         }
         if self.repeats(options, Some(message))? {
-            return Ok(());
+            return Ok(false);
         }
         self.expects(options)?;
         let answers = self.bind(message)?;
@@ -154,7 +178,7 @@ impl Model {
             self.say(&message, &answers, continues, same_source, options.at);
         }
         self.sign(first, options, count);
-        Ok(())
+        Ok(true)
     }
 
     /// The request's key stands on one entry, and says how many the request wrote.
@@ -225,6 +249,7 @@ impl Model {
         if self.chain().iter().any(Rule::counts_tokens) {
             skeleton.tokens = tokens::count(&message.words());
         }
+        self.words.insert((self.next(), 0), Arc::new(message.clone()));
         let newest = self.now.calls.last().map(|(call, _)| Seq(*call));
         let wrote = message.author == Author::Model && continues.is_none();
         let body = Body::Appended(Appended {
@@ -294,7 +319,8 @@ impl Model {
         Ok(Ok(()))
     }
 
-    /// Each strategy of the chain looks at the window that the one before left.
+    /// Each strategy of the chain looks at the window that the one before left; after an append,
+    /// those that look then.
     fn look_all(
         &mut self,
         trigger: Trigger,
@@ -302,6 +328,9 @@ impl Model {
         at: Option<Micros>,
     ) -> Result<(), String> {
         for (position, rule) in (0_u32..).zip(self.chain()) {
+            if trigger == Trigger::Append && !rule.on_append() {
+                continue;
+            }
             if let Some(visit) = self.look(position, &rule, own)? {
                 self.file(Body::Visited(Visited { trigger, ..visit }), at);
             }
@@ -484,7 +513,7 @@ impl Model {
         })
     }
 
-    fn chain(&self) -> Vec<Rule> {
+    pub(super) fn chain(&self) -> Vec<Rule> {
         let specs = self
             .configured(|c| c.strategies.clone())
             .unwrap_or_default();

@@ -34,11 +34,15 @@ impl Model {
     /// changed no window, or that is undone, or whose change nothing is left of, is no entry to undo.
     pub(super) fn undo(&mut self, entry: u64) -> Result<(), RequestReason> {
         let nothing = RequestReason::NothingMatches;
+        let of = self.log.iter().find(|e| e.seq.0 == entry);
+        let change = of.and_then(|e| e.body.change()).ok_or(nothing)?.clone();
+        let pins = !change.pinned.is_empty() || !change.unpinned.is_empty();
+        if pins {
+            return self.undo_pins(entry, &change);
+        }
         if self.undone(entry) {
             return Err(nothing);
         }
-        let of = self.log.iter().find(|e| e.seq.0 == entry);
-        let change = of.and_then(|e| e.body.change()).ok_or(nothing)?.clone();
         let left: BTreeSet<u64> = self
             .now
             .messages
@@ -52,7 +56,8 @@ impl Model {
         let groups = self.now.groups();
         for group in &groups {
             let brought = |id| names(&change.entered, id) && self.entered_by(id) == Some(entry);
-            if !group.ids.iter().any(|id| brought(*id)) {
+            let introduced = |id| id == entry;
+            if !group.ids.iter().any(|id| brought(*id) || introduced(*id)) {
                 continue;
             }
             for id in &group.ids {
@@ -60,7 +65,10 @@ impl Model {
                 leaving.entry(reason).or_default().insert(*id);
             }
         }
-        if entered.is_empty() && leaving.is_empty() {
+        let forms = self.now.messages.iter().map(|m| before(m, entry));
+        let forms: Vec<_> = forms.collect::<Result<_, _>>()?;
+        let reverted: Vec<(Seq, Seq)> = forms.into_iter().flatten().collect();
+        if entered.is_empty() && leaving.is_empty() && reverted.is_empty() {
             return Err(nothing);
         }
         let left = leaving.iter().map(|(reason, ids)| Left {
@@ -70,6 +78,7 @@ impl Model {
         let change = Change {
             left: left.collect(),
             entered: self.now.ranges(&entered),
+            reverted,
             undoes: Some(Seq(entry)),
             ..Change::default()
         };
@@ -77,9 +86,55 @@ impl Model {
         Ok(())
     }
 
+    /// What an entry pinned and is pinned is pinned no more, and the other way round.
+    fn undo_pins(&mut self, entry: u64, change: &Change) -> Result<(), RequestReason> {
+        let of = |ranges: &Ranges, pinned: bool| -> BTreeSet<u64> {
+            let now = self.now.messages.iter().filter(|m| m.out.is_none());
+            let named = now.filter(|m| names(ranges, m.id) && m.pinned == pinned);
+            named.map(|m| m.id).collect()
+        };
+        let (unpinned, pinned) = (of(&change.pinned, true), of(&change.unpinned, false));
+        if unpinned.is_empty() && pinned.is_empty() {
+            return Err(RequestReason::NothingMatches);
+        }
+        self.edit(Change {
+            pinned: self.now.ranges(&pinned),
+            unpinned: self.now.ranges(&unpinned),
+            undoes: Some(Seq(entry)),
+            ..Change::default()
+        });
+        Ok(())
+    }
+
+    /// A message of the window is pinned, or no longer; what was restored and not sent yet counts as
+    /// pinned when that is taken away.
+    pub(super) fn pin(&mut self, id: u64, pin: bool) -> Result<(), RequestReason> {
+        let calls = self.now.calls.len();
+        let message = self.now.get(id).filter(|m| m.out.is_none());
+        let message = message.ok_or(RequestReason::NothingMatches)?;
+        let held = message.pinned || (!pin && message.restored == Some(calls));
+        if held == pin {
+            return Err(RequestReason::NothingMatches);
+        }
+        let ids = self.now.ranges(&BTreeSet::from([id]));
+        let (action, change) = if pin {
+            let pinned = ids;
+            (EditAction::Pin, Change { pinned, ..Change::default() })
+        } else {
+            let unpinned = ids;
+            (EditAction::Unpin, Change { unpinned, ..Change::default() })
+        };
+        self.edit_as(action, change);
+        Ok(())
+    }
+
     fn edit(&mut self, change: Change) {
+        self.edit_as(EditAction::Restore, change);
+    }
+
+    fn edit_as(&mut self, action: EditAction, change: Change) {
         let body = Body::Edited(Edited {
-            action: EditAction::Restore,
+            action,
             change,
             rest: None,
         });
@@ -137,6 +192,33 @@ fn newer(message: &Message) -> Option<u64> {
     let out = message.out.as_ref()?;
     out.stand_in
         .filter(|_| out.reason == LeftReason::Superseded)
+}
+
+/// What a message said before an entry gave it another content, where that content is in force: the
+/// pair that brings it back. One that a later entry changed once more conflicts; one that went back
+/// before is not in force.
+fn before(message: &Message, entry: u64) -> Result<Option<(Seq, Seq)>, RequestReason> {
+    let Some(at) = message.forms.iter().position(|f| f.0 == entry) else {
+        return Ok(None);
+    };
+    let Some(earlier) = at.checked_sub(1).and_then(|at| message.forms.get(at)) else {
+        return Ok(None);
+    };
+    let own = message.forms.get(at).map(|f| f.1);
+    let later = message.forms.iter().skip(at.saturating_add(1)).map(|f| f.1);
+    let states = later.fold((true, false), |(there, above), given| {
+        if Some(given) == own {
+            (true, false)
+        } else if given == earlier.1 {
+            (false, false)
+        } else {
+            (there, above || there)
+        }
+    });
+    match states {
+        (_, true) => Err(RequestReason::RestoreConflict),
+        (there, false) => Ok(there.then_some((Seq(message.id), Seq(earlier.1)))),
+    }
 }
 
 fn names(ranges: &Ranges, id: u64) -> bool {

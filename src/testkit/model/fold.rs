@@ -39,6 +39,15 @@ pub struct Message {
     pub forms: Vec<(u64, u64, Commitment)>,
     /// Per content: all of it but the words.
     pub skeletons: Vec<Arc<Skeleton>>,
+    /// Per content: its payload's position in the entry that gave it, and why it took the place of
+    /// the one before.
+    pub given: Vec<(u32, Option<LeftReason>)>,
+    /// Whether it says that others left, and so counts for nothing.
+    pub notice: bool,
+    /// Whether someone pinned it.
+    pub pinned: bool,
+    /// The entry that brought it into the window last.
+    pub entered: u64,
     /// How it is out of the window; `None`: it is in it.
     pub out: Option<Out>,
     /// How it was out of the window before it came back last.
@@ -109,7 +118,7 @@ impl Message {
         self.skeletons.first().map_or(&[], |s| &s.parts)
     }
 
-    /// Whether it is what a source or strategy put in the place of others.
+    /// Whether it is what a source or strategy put in the place of others, or says of them.
     const fn is_claim(&self) -> bool {
         self.sources.is_some()
     }
@@ -181,6 +190,10 @@ impl Moment {
             sources: None,
             forms: vec![(n, n, a.content)],
             skeletons: vec![Arc::new(a.skeleton.clone())],
+            given: vec![(0, None)],
+            notice: false,
+            pinned: false,
+            entered: n,
             out,
             was_out: None,
             restored: None,
@@ -271,11 +284,12 @@ impl Moment {
             if m.out.is_none() || also_absent {
                 m.out = Some(out.clone());
                 m.restored = None;
+                m.pinned = false;
             }
         }
     }
 
-    fn stands(&mut self, n: u64, s: &StandIn) {
+    fn stands(&mut self, n: u64, payload: u32, s: &StandIn) {
         let ids: Vec<u64> = self.ids(&s.sources);
         if s.kind == StandInKind::Form {
             let mut target = self
@@ -285,6 +299,7 @@ impl Moment {
             target.by_ref().for_each(|m| {
                 m.forms.push((n, n, s.content));
                 m.skeletons.push(Arc::new(s.skeleton.clone()));
+                m.given.push((payload, Some(s.reason)));
             });
             return;
         }
@@ -317,6 +332,10 @@ impl Moment {
             sources: Some((ids, s.reason)),
             forms: vec![(n, n, s.content)],
             skeletons: vec![Arc::new(s.skeleton.clone())],
+            given: vec![(payload, None)],
+            notice: s.kind == StandInKind::Notice,
+            pinned: false,
+            entered: n,
             out: None,
             was_out: None,
             restored: None,
@@ -336,14 +355,17 @@ impl Moment {
                 false,
             );
         }
-        c.stand_ins
-            .iter()
-            .for_each(|stand_in| self.stands(n, stand_in));
+        for (payload, stand_in) in (0_u32..).zip(&c.stand_ins) {
+            self.stands(n, payload, stand_in);
+        }
         let calls = self.calls.len();
         for id in self.ids(&c.entered) {
             let Some(m) = self.messages.iter_mut().find(|m| m.id == id) else {
                 continue;
             };
+            if m.out.is_some() {
+                m.entered = n;
+            }
             m.was_out = m.out.take().or(m.was_out.take());
             m.restored = Some(calls);
             if let Some((sources, reason)) = m.sources.clone() {
@@ -371,6 +393,16 @@ impl Moment {
                 m.forms
                     .extend(content.map(|(_, given, content)| (n, given, content)));
                 m.skeletons.extend(skeleton);
+                let payload = form.and_then(|at| m.given.get(at).copied());
+                m.given.extend(payload.map(|(p, _)| (p, Some(LeftReason::Replaced))));
+            }
+        }
+        let (pinned, unpinned) = (self.ids(&c.pinned), self.ids(&c.unpinned));
+        for m in &mut self.messages {
+            m.pinned |= pinned.contains(&m.id);
+            if unpinned.contains(&m.id) {
+                m.pinned = false;
+                m.restored = None;
             }
         }
     }
@@ -460,6 +492,12 @@ impl Moment {
     pub fn in_request(&self, id: u64) -> bool {
         let person = self.get(id).is_some_and(|m| m.author == Author::Person);
         person && self.runs.last().is_some_and(|run| *run <= id)
+    }
+
+    /// Whether it counts for nothing: it is of the system envelope, or a notice.
+    #[must_use]
+    pub fn is_aside(&self, id: u64) -> bool {
+        self.in_envelope(id) || self.get(id).is_some_and(|m| m.notice)
     }
 
     /// Whether it is of the system envelope.

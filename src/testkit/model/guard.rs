@@ -13,8 +13,8 @@ pub struct Group {
     pub ids: Vec<u64>,
     /// The place of its newest message; groups are ordered by it.
     pub newest: u64,
-    /// Whether it is all system envelope.
-    pub envelope: bool,
+    /// Whether it counts for nothing: it is all system envelope or notices.
+    pub aside: bool,
     /// The run of its newest message, from 1; 0 before the first.
     pub run: usize,
 }
@@ -53,7 +53,7 @@ impl Moment {
                 let newest = ids.iter().map(place).max().unwrap_or(0);
                 Group {
                     newest,
-                    envelope: ids.iter().all(|id| self.in_envelope(*id)),
+                    aside: ids.iter().all(|id| self.is_aside(*id)),
                     run: self.runs.iter().filter(|run| **run <= newest).count(),
                     ids,
                 }
@@ -64,8 +64,8 @@ impl Moment {
     }
 
     /// Why the log itself does not let a group leave, the first in the order of precedence. What is
-    /// paused, streaming, observed or pinned by hand does not exist yet.
-    fn holds(&self, group: &Group) -> Option<GroupReason> {
+    /// paused, streaming or observed does not exist yet.
+    pub(super) fn holds(&self, group: &Group) -> Option<GroupReason> {
         let any = |holds: &dyn Fn(u64) -> bool| group.ids.iter().any(|id| holds(*id));
         if any(&|id| self.in_request(id)) {
             return Some(GroupReason::CurrentRequest);
@@ -78,8 +78,14 @@ impl Moment {
         }
         // What was restored may not leave until one call has seen it.
         let calls = self.calls.len();
-        let unseen = |id| self.get(id).is_some_and(|m| m.restored == Some(calls));
-        any(&unseen).then_some(GroupReason::Pinned)
+        let held = |id| self.get(id).is_some_and(|m| m.pinned || m.restored == Some(calls));
+        any(&held).then_some(GroupReason::Pinned)
+    }
+
+    /// Whether a group is a notice.
+    pub(super) fn is_notice(&self, group: &Group) -> bool {
+        let mut all = group.ids.iter().filter_map(|id| self.get(*id));
+        all.all(|m| m.notice)
     }
 
     /// Message ids as ranges over every message ever logged.
@@ -104,6 +110,7 @@ impl Moment {
 pub(super) type Units = Vec<(usize, u64)>;
 
 /// What a strategy wants of the groups.
+#[derive(Clone)]
 pub(super) struct Wish {
     pub before: Reading,
     pub limit: u64,
@@ -112,6 +119,13 @@ pub(super) struct Wish {
     pub units: Vec<Units>,
     pub keep: BTreeSet<usize>,
     pub head: BTreeSet<usize>,
+    /// Groups that hold the newest result of a tool in use.
+    pub pins: BTreeSet<usize>,
+    /// The only groups that are asked; none: all of them.
+    pub only: Option<BTreeSet<usize>>,
+    /// Whether notices stay unless a new one takes their place, and whether one does.
+    pub notice: bool,
+    pub absorbs: bool,
     /// Whether every group is asked, also when the target is met.
     pub ask_all: bool,
     pub reason: LeftReason,
@@ -130,24 +144,41 @@ impl Model {
     /// says the first reason that holds: the log's own, then the strategy's.
     pub(super) fn decide(&self, groups: &[Group], wish: &Wish) -> Vec<Fate> {
         let mut fates = vec![Fate::NotNeeded; groups.len()];
+        if wish.absorbs {
+            for (i, group) in groups.iter().enumerate() {
+                if self.now.is_notice(group) && self.now.holds(group).is_none() {
+                    set(&mut fates, i, Fate::Leaves(LeftReason::NoticeAbsorbed));
+                }
+            }
+        }
         for (i, group) in groups.iter().enumerate() {
+            let named = wish.only.as_ref().is_none_or(|only| only.contains(&i));
+            if !named || matches!(fates.get(i), Some(Fate::Leaves(_))) {
+                continue;
+            }
             if !wish.ask_all && after(wish, &fates) <= wish.target {
                 break;
             }
-            let strategy = if wish.head.contains(&i) {
-                Some(GroupReason::ProtectedHead)
-            } else if wish.keep.contains(&i) {
-                Some(GroupReason::InsideKeepWindow)
-            } else {
-                None
-            };
-            let fate = match self.now.holds(group).or(strategy) {
+            let fate = match self.now.holds(group).or(self.kept(group, i, wish)) {
                 Some(reason) => Fate::Refuses(reason),
                 None => Fate::Leaves(wish.reason),
             };
             set(&mut fates, i, fate);
         }
         self.open_on_user(groups, wish, fates)
+    }
+
+    /// Why a strategy itself does not let a group leave.
+    pub(super) fn kept(&self, group: &Group, at: usize, wish: &Wish) -> Option<GroupReason> {
+        if wish.pins.contains(&at) {
+            Some(GroupReason::LastToolResult)
+        } else if wish.head.contains(&at) {
+            Some(GroupReason::ProtectedHead)
+        } else if wish.keep.contains(&at) || (wish.notice && self.now.is_notice(group)) {
+            Some(GroupReason::InsideKeepWindow)
+        } else {
+            None
+        }
     }
 
     /// The window opens on a user message, the envelope aside: the newest groups of the cut are put
@@ -160,7 +191,8 @@ impl Model {
         }
         let mut back = fates.clone();
         let newest_first = (0..groups.len()).rev();
-        for i in newest_first.filter(|i| fates.get(*i).is_some_and(cut)) {
+        let absorbed = |i: &usize| fates.get(*i) == Some(&Fate::Leaves(LeftReason::NoticeAbsorbed));
+        for i in newest_first.filter(|i| fates.get(*i).is_some_and(cut) && !absorbed(i)) {
             set(&mut back, i, Fate::Refuses(GroupReason::IllegalOpener));
             if after(wish, &back) > wish.target {
                 break;
@@ -171,8 +203,8 @@ impl Model {
         }
         let mut more = fates.clone();
         while let Some(i) = self.opener(groups, &more) {
-            let free = groups.get(i).is_some_and(|g| self.now.holds(g).is_none());
-            if !free || wish.head.contains(&i) || wish.keep.contains(&i) {
+            let held = |g: &Group| self.now.holds(g).or(self.kept(g, i, wish));
+            if groups.get(i).is_none_or(|g| held(g).is_some()) {
                 return fates;
             }
             set(&mut more, i, Fate::Leaves(LeftReason::Opener));

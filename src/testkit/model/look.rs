@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::decide::Model;
+use super::decide::{BLANK, Model};
 use super::guard::{Fate, Group, Units, Wish, after, amount};
 use crate::log::{
     Body, Change, GroupReason, Left, LeftReason, Ranges, Reading, Refused, Seq, Settings, Skeleton,
-    Trigger, Unit, VisitOutcome, Visited,
+    StandIn, StandInKind, Trigger, Unit, VisitOutcome, Visited,
 };
 
 /// The method of the guess "a quarter of the UTF-16 length".
@@ -32,15 +32,19 @@ impl Rule {
         }
     }
 
-    fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         self.spec.split(':').next().unwrap_or_default()
     }
 
-    fn text(&self, option: &str) -> &str {
+    pub(super) fn text(&self, option: &str) -> &str {
         self.options.get(option).map_or("", String::as_str)
     }
 
-    fn number(&self, option: &str) -> u64 {
+    pub(super) fn has(&self, option: &str) -> bool {
+        self.options.contains_key(option)
+    }
+
+    pub(super) fn number(&self, option: &str) -> u64 {
         self.text(option).parse().unwrap_or(0)
     }
 
@@ -67,7 +71,10 @@ impl Rule {
     /// the budget.
     pub(super) fn is_possible(&self) -> bool {
         match self.name() {
-            "sliding-window" => self.number("keep") > 0,
+            "sliding-window" | "buffer" => self.number("keep") > 0,
+            "expire" => self.number("after") > 0,
+            "clear-tool-results" => self.number("limit").max(self.number("age")) > 0,
+            "truncate-outputs" => self.number("max") >= 256,
             "head-tail" => self.number("window") > 0,
             "make-room" => self.number("limit") > 0,
             "token-budget" => {
@@ -79,12 +86,27 @@ impl Rule {
 
     /// Whether it looks at counted tokens, so that messages carry their counts.
     pub(super) fn counts_tokens(&self) -> bool {
-        self.name() == "token-budget" && self.text("measure") != "estimate"
+        match self.name() {
+            "token-budget" => self.text("measure") != "estimate",
+            "clear-tool-results" => self.has("limit"),
+            _ => false,
+        }
+    }
+
+    /// Whether it looks after every append as well.
+    pub(super) fn on_append(&self) -> bool {
+        self.name() == "buffer"
+    }
+
+    /// Whether it makes outputs smaller and lets nothing leave.
+    fn shrinks(&self) -> bool {
+        ["clear-tool-results", "truncate-outputs"].contains(&self.name())
     }
 
     /// Whether it is a user's, whose plans nobody can foresee.
     fn is_foreign(&self) -> bool {
-        !["sliding-window", "head-tail", "token-budget", "make-room"].contains(&self.name())
+        let known = ["sliding-window", "head-tail", "buffer", "token-budget", "make-room", "expire"];
+        !known.contains(&self.name()) && !self.shrinks()
     }
 }
 
@@ -119,8 +141,12 @@ impl Model {
             });
             return checked.transpose();
         }
+        if rule.shrinks() {
+            return self.shrink(position, rule, &groups, own);
+        }
         let due = match rule.name() {
             "token-budget" => self.budget(rule, &groups),
+            "expire" => self.expired(rule, &groups),
             _ => self.newest(rule, &groups),
         };
         let wish = match due {
@@ -130,7 +156,15 @@ impl Model {
             }
             Due::Yes(wish) => wish,
         };
-        let fates = self.decide(&groups, &wish);
+        let (wish, fates, stood_down) = self.with_pins(rule, &groups, wish);
+        let noticed = self.noticed(rule, &groups, &wish, &fates);
+        let (fates, after, notice) = match noticed {
+            Some((fates, after, notice)) => (fates, after, Some(notice)),
+            None => {
+                let after = after(&wish, &fates);
+                (fates, after, None)
+            }
+        };
         let frees = fates.iter().any(|f| matches!(f, Fate::Leaves(_)));
         if !frees && previous.is_some_and(|(_, v)| v.change == Change::default() && asked(v)) {
             return Ok(None);
@@ -138,20 +172,28 @@ impl Model {
         let mut visit = self.blank_visit(position, rule, wish.before.clone());
         visit.limit = wish.limit;
         visit.target = wish.target;
-        end(&mut visit, after(&wish, &fates));
+        end(&mut visit, after);
         self.account(&groups, &fates, &mut visit);
+        visit.stood_down = self.now.ranges(&stood_down);
+        visit.change.stand_ins.extend(notice.map(|skeleton| StandIn {
+            kind: StandInKind::Notice,
+            reason: wish.reason,
+            sources: Ranges::default(),
+            skeleton,
+            content: BLANK,
+        }));
         Ok(Some(visit))
     }
 
     /// A strategy's newest visit of this kind.
-    fn previous(&self, rule: &Rule, kind: fn(&Visited) -> bool) -> Option<(Seq, &Visited)> {
+    pub(super) fn previous(&self, rule: &Rule, kind: fn(&Visited) -> bool) -> Option<(Seq, &Visited)> {
         self.log.iter().rev().find_map(|e| match &e.body {
             Body::Visited(v) if v.strategy == rule.spec && kind(v) => Some((e.seq, v)),
             _ => None,
         })
     }
 
-    fn blank_visit(&self, position: u32, rule: &Rule, before: Reading) -> Visited {
+    pub(super) fn blank_visit(&self, position: u32, rule: &Rule, before: Reading) -> Visited {
         Visited {
             strategy: rule.spec.clone(),
             position,
@@ -165,6 +207,7 @@ impl Model {
             shortfall: None,
             refused: Vec::new(),
             released: Ranges::default(),
+            stood_down: Ranges::default(),
             unchanged_since: self.previous(rule, asked).map(|(seq, _)| seq),
             first_changed: None,
             change: Change::default(),
@@ -172,7 +215,7 @@ impl Model {
     }
 
     /// A measure that has no reading is said once; nothing was measured, so nothing is compared.
-    fn unmeasurable(
+    pub(super) fn unmeasurable(
         &self,
         position: u32,
         rule: &Rule,
@@ -203,7 +246,7 @@ impl Model {
         };
         let count = rule.number(newest);
         let units = self.units(groups, rule.unit());
-        let keep = newest_groups(&units, count);
+        let keep = self.newest_groups(groups, &units, rule.unit(), count);
         let head = self.head_groups(groups, rule.number("head"));
         let before = amount(&units, |_| true);
         let both = amount(&units, |i| keep.contains(&i) || head.contains(&i));
@@ -223,9 +266,13 @@ impl Model {
             },
             limit,
             target: limit,
+            pins: self.pins(rule, groups, &keep),
             units,
             keep,
             head,
+            only: None,
+            notice: rule.text("notice") == "auto",
+            absorbs: false,
             ask_all: true,
             reason: LeftReason::BeyondKeep,
         })
@@ -236,7 +283,7 @@ impl Model {
     fn units(&self, groups: &[Group], unit: Unit) -> Vec<Units> {
         let one = |name: usize| (name, 1);
         let of = |(i, group): (usize, &Group)| match unit {
-            _ if group.envelope => Units::new(),
+            _ if group.aside => Units::new(),
             Unit::Message => {
                 let window = self.now.window.iter().enumerate();
                 let own = window.filter(|(_, id)| group.ids.contains(id));
@@ -258,6 +305,83 @@ impl Model {
         all.filter(|(_, g)| holds(g)).map(|(i, _)| i).collect()
     }
 
+    /// The groups that hold one of the newest units, and notices that stand behind the first of them.
+    fn newest_groups(
+        &self,
+        groups: &[Group],
+        units: &[Units],
+        unit: Unit,
+        count: u64,
+    ) -> BTreeSet<usize> {
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        let all: BTreeSet<usize> = units.iter().flatten().map(|(name, _)| *name).collect();
+        let newest: Vec<usize> = all.into_iter().rev().take(count).collect();
+        let holds = |of: &Units| of.iter().any(|(name, _)| newest.contains(name));
+        let kept = units.iter().enumerate().filter(|(_, of)| holds(of));
+        let mut kept: BTreeSet<usize> = kept.map(|(i, _)| i).collect();
+        let first = newest.last().and_then(|name| match unit {
+            Unit::Message => self.now.window.get(*name).copied(),
+            Unit::Request => name.checked_sub(1).map_or(Some(0), |run| self.now.runs.get(run).copied()),
+            _ => groups.get(*name).map(|g| g.newest),
+        });
+        let place = |id: u64| self.now.get(id).map_or(id, |m| m.place);
+        let first = match unit {
+            Unit::Message => first.map(place),
+            _ => first,
+        };
+        let behind = |g: &Group| self.now.is_notice(g) && first.is_some_and(|f| f <= g.newest);
+        let notices = groups.iter().enumerate().filter(|(_, g)| behind(g));
+        kept.extend(notices.map(|(i, _)| i));
+        kept
+    }
+
+    /// `expire`: wants every group to leave whose youngest message has been in the window for so
+    /// many calls, or entries.
+    fn expired(&self, rule: &Rule, groups: &[Group]) -> Due {
+        let over = |g: &Group| !g.aside && self.is_over(g, rule.number("after"), rule.text("unit"));
+        let named = groups.iter().enumerate().filter(|(_, g)| over(g));
+        let only: BTreeSet<usize> = named.map(|(i, _)| i).collect();
+        let before = u64::try_from(only.len()).unwrap_or(u64::MAX);
+        if before == 0 {
+            return Due::No;
+        }
+        let of = |i: usize| {
+            let one = only.contains(&i).then_some((i, 1));
+            one.into_iter().collect()
+        };
+        Due::Yes(Wish {
+            before: Reading {
+                unit: Unit::Group,
+                method: "count:over-age".into(),
+                amount: before,
+            },
+            limit: 0,
+            target: 0,
+            units: (0..groups.len()).map(of).collect(),
+            keep: BTreeSet::new(),
+            head: BTreeSet::new(),
+            pins: self.pins(rule, groups, &BTreeSet::new()),
+            only: Some(only),
+            notice: rule.text("notice") == "auto",
+            absorbs: false,
+            ask_all: true,
+            reason: LeftReason::OverAge,
+        })
+    }
+
+    /// Whether each message of a group has been in the window for so many calls, or entries.
+    pub(super) fn is_over(&self, group: &Group, after: u64, unit: &str) -> bool {
+        let age = |id: &u64| {
+            let entered = self.now.get(*id).map_or(0, |m| m.entered);
+            if unit == "entry" {
+                return self.next().saturating_sub(1).saturating_sub(entered);
+            }
+            let seen = self.now.calls.iter().filter(|(call, _)| *call > entered);
+            u64::try_from(seen.count()).unwrap_or(u64::MAX)
+        };
+        group.ids.iter().all(|id| age(id) >= after)
+    }
+
     /// `token-budget`: engages when the window's tokens exceed the limit; wants the oldest to leave
     /// down to the low-water mark.
     fn budget(&self, rule: &Rule, groups: &[Group]) -> Due {
@@ -266,6 +390,8 @@ impl Model {
             Ok(tokens) => tokens,
             Err(outcome) => return Due::Unmeasurable(outcome),
         };
+        let by_group = self.units(groups, Unit::Group);
+        let keep = self.newest_groups(groups, &by_group, Unit::Group, rule.number("keep"));
         if total <= limit {
             return Due::No;
         }
@@ -282,8 +408,12 @@ impl Model {
             limit,
             target: low.checked_div(1_000).unwrap_or(0),
             units: units.collect(),
-            keep: newest_groups(&self.units(groups, Unit::Group), rule.number("keep")),
+            pins: self.pins(rule, groups, &keep),
+            keep,
             head: BTreeSet::new(),
+            only: None,
+            notice: rule.text("notice") == "auto",
+            absorbs: false,
             ask_all: false,
             reason: LeftReason::OverBudget,
         })
@@ -292,7 +422,10 @@ impl Model {
     /// The window's tokens: the method, each message's, the total. `auto` and `reported` take a
     /// reading that serves the window, with counted tokens of what came since; where none does,
     /// `reported` has no measure, and the others count, the settings included.
-    fn tokens(&self, measure: &str) -> Result<(String, BTreeMap<u64, u64>, u64), VisitOutcome> {
+    pub(super) fn tokens(
+        &self,
+        measure: &str,
+    ) -> Result<(String, BTreeMap<u64, u64>, u64), VisitOutcome> {
         let shown: Vec<(u64, &Skeleton)> = self
             .now
             .window
@@ -363,7 +496,7 @@ impl Model {
 
     /// What a visit says of every group: what left, and of the refusals what changed since the
     /// strategy's previous visit.
-    fn account(&self, groups: &[Group], fates: &[Fate], visit: &mut Visited) {
+    pub(super) fn account(&self, groups: &[Group], fates: &[Fate], visit: &mut Visited) {
         let now = self.now.as_ref();
         let mut left: BTreeMap<LeftReason, BTreeSet<u64>> = BTreeMap::new();
         let mut refused: BTreeMap<GroupReason, BTreeSet<u64>> = BTreeMap::new();
@@ -430,7 +563,7 @@ fn completed(wanted: &Visited, mut visit: Visited) -> Visited {
 }
 
 /// How a visit ended: the target was met, or by how much it was missed.
-fn end(visit: &mut Visited, after: u64) {
+pub(super) fn end(visit: &mut Visited, after: u64) {
     let shortfall = after.saturating_sub(visit.target);
     visit.after.amount = after;
     (visit.outcome, visit.shortfall) = match shortfall {
@@ -440,19 +573,9 @@ fn end(visit: &mut Visited, after: u64) {
 }
 
 /// Whether a visit that ended so asked any group.
-fn asked(visit: &Visited) -> bool {
+pub(super) fn asked(visit: &Visited) -> bool {
     use VisitOutcome::{StaleMeasurement, Unmeasurable};
     !matches!(visit.outcome, Unmeasurable | StaleMeasurement)
-}
-
-/// The groups that hold one of the newest units.
-fn newest_groups(units: &[Units], count: u64) -> BTreeSet<usize> {
-    let count = usize::try_from(count).unwrap_or(usize::MAX);
-    let all: BTreeSet<usize> = units.iter().flatten().map(|(name, _)| *name).collect();
-    let newest: Vec<usize> = all.into_iter().rev().take(count).collect();
-    let holds = |of: &Units| of.iter().any(|(name, _)| newest.contains(name));
-    let groups = units.iter().enumerate();
-    groups.filter(|(_, of)| holds(of)).map(|(i, _)| i).collect()
 }
 
 /// Tokens of the settings in force by a method; by the estimate a quarter of their bytes.

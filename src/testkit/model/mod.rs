@@ -13,6 +13,8 @@ mod edit;
 mod fold;
 mod guard;
 mod look;
+mod outputs;
+mod pins;
 mod predicted;
 
 pub use check::{check_against_model, check_case};
