@@ -72,7 +72,10 @@ pub mod window;
 pub use engine::{Conversation, Error, Store};
 pub use formats::Profile;
 pub use log::{Iteration, Message, MessageId, Part, Seq};
-pub use strategy::{HeadTail, SlidingWindow, Strategy, TokenBudget};
+pub use strategy::{
+    Buffer, ClearToolResults, Expire, HeadTail, SlidingWindow, Strategy, TokenBudget,
+    TruncateOutputs,
+};
 
 /// The README's example, compiled and run.
 #[cfg(doctest)]

@@ -20,7 +20,7 @@ pub use laws::{LAWS, Laws};
 pub use lint::{Broken, Linted, lint};
 pub use salvage::{Trusted, trusted_prefix};
 pub use select::{PREFIX_DIGITS_MIN, Place, SelectError, Selector, Span};
-pub use status::{Category, Status, status};
+pub use status::{Category, Pressure, Status, status};
 pub use verify::{Verified, Windows, verify};
 pub use why::{FormOf, Moment, Refusals, Seen, Stay, StayEnd, Why, why};
 pub use window::{ShownMessage, ShownWindow, Size, window};

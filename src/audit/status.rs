@@ -5,18 +5,41 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::engine::{Conversation, Error};
-use crate::log::{Author, Head, Iteration, Role, Skeleton};
+use crate::log::{
+    Author, Body, Head, Iteration, Reading, Role, Seq, Skeleton, VisitOutcome,
+};
 use crate::window::{Measure, MessageState, Projection};
 
 /// A share of the window.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Category {
-    /// `system`, `person`, `model`, `tool`, `summary` or `application`.
+    /// `system`, `person`, `model`, `tool`, `summary`, `notice` or `application`.
     pub name: &'static str,
     /// Messages.
     pub messages: u64,
     /// Tokens by the status's method.
     pub tokens: u64,
+}
+
+/// What a strategy's newest visit measured.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Pressure {
+    /// The strategy.
+    pub strategy: String,
+    /// The visit.
+    pub seq: Seq,
+    /// Its iteration.
+    pub iteration: Iteration,
+    /// The measure before.
+    pub before: Reading,
+    /// The measure after.
+    pub after: Reading,
+    /// The limit, in the same unit.
+    pub limit: u64,
+    /// By how much the measure was over the limit before.
+    pub overflow: u64,
+    /// How the visit ended.
+    pub outcome: VisitOutcome,
 }
 
 /// A conversation at a glance.
@@ -50,6 +73,8 @@ pub struct Status {
     pub covered: u64,
     /// Visits.
     pub visits: u64,
+    /// What the newest visit of each strategy in force measured against its limit.
+    pub pressure: Vec<Pressure>,
     /// Refusals listed, by reason.
     pub refusals: BTreeMap<String, u64>,
     /// Of stays that ended: the shortest, the median and the longest, in calls that saw them.
@@ -57,7 +82,7 @@ pub struct Status {
     /// Messages in the window after each call: how it grew.
     pub growth: Vec<u64>,
     /// The newest change of the window: the entry.
-    pub last_change: Option<crate::log::Seq>,
+    pub last_change: Option<Seq>,
 }
 
 /// Looks at a conversation.
@@ -66,11 +91,40 @@ pub struct Status {
 /// When the log has to be read again and cannot.
 pub fn status(chat: &Conversation) -> Result<Status, Error> {
     let head = chat.head()?;
-    chat.with_projection(|p| Status {
+    let (status, newest) = chat.with_projection(|p| (of_projection(p), newest_visits(p)))?;
+    let pressure = newest.into_iter().map(|seq| pressure(chat, seq));
+    let pressure = pressure.collect::<Result<Vec<_>, _>>()?;
+    Ok(Status {
         conversation: chat.name().to_owned(),
         head,
-        ..of_projection(p)
+        pressure: pressure.into_iter().flatten().collect(),
+        ..status
     })
+}
+
+/// The newest visit of each strategy of the chain that ever visited.
+fn newest_visits(p: &Projection) -> Vec<Seq> {
+    let chain = p.chain().iter();
+    let strategies = chain.filter_map(|spec| p.strategy_named(spec));
+    let visits = strategies.filter_map(|s| p.newest_visit(s));
+    visits.map(|v| v.fact.seq).collect()
+}
+
+fn pressure(chat: &Conversation, seq: Seq) -> Result<Option<Pressure>, Error> {
+    let entry = chat.entry(seq)?;
+    let Body::Visited(visit) = entry.body else {
+        return Ok(None);
+    };
+    Ok(Some(Pressure {
+        strategy: visit.strategy,
+        seq,
+        iteration: entry.iteration,
+        overflow: visit.before.amount.saturating_sub(visit.limit),
+        before: visit.before,
+        after: visit.after,
+        limit: visit.limit,
+        outcome: visit.outcome,
+    }))
 }
 
 fn of_projection(p: &Projection) -> Status {
@@ -111,6 +165,7 @@ fn of_projection(p: &Projection) -> Status {
         gone: count(absent().count().saturating_sub(covered)),
         covered: count(covered),
         visits: count(p.visits().len()),
+        pressure: Vec::new(),
         refusals: refusals(p),
         lifetimes: lifetimes(p),
         growth: p.sent().iter().map(|s| s.messages).collect(),
@@ -131,6 +186,9 @@ fn category(p: &Projection, message: &MessageState) -> &'static str {
     if message.stands_for.is_some() {
         return "summary";
     }
+    if message.notice {
+        return "notice";
+    }
     let tool = |s: &Skeleton| s.role == Role::Tool;
     match message.author() {
         Author::Person => "person",
@@ -142,11 +200,10 @@ fn category(p: &Projection, message: &MessageState) -> &'static str {
 }
 
 fn token_limit(chain: &[String]) -> Option<u64> {
-    let limits = chain
-        .iter()
-        .filter(|spec| spec.starts_with("token-budget:"));
+    let by_tokens = ["token-budget:", "clear-tool-results:"];
+    let limits = chain.iter().filter(|spec| by_tokens.iter().any(|name| spec.starts_with(name)));
     limits
-        .filter_map(|spec| spec.split_once("limit=")?.1.split(',').next()?.parse().ok())
+        .filter_map(|spec| spec.split_once(":limit=")?.1.split(',').next()?.parse().ok())
         .min()
 }
 

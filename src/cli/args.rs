@@ -182,6 +182,14 @@ pub enum Command {
         after_help = "EXAMPLES\n  ctxlog restore m18     its whole group comes back, at its place\n  ctxlog restore s:209   what entry 209 did is undone; that is an entry too"
     )]
     Restore(Restore),
+    /// Keep a message of the window from leaving
+    #[command(
+        after_help = "EXAMPLES\n  ctxlog pin m18     its whole group stays until it is unpinned, or an edit takes it"
+    )]
+    Pin(Pin),
+    /// End a pin
+    #[command(after_help = "EXAMPLES\n  ctxlog unpin m18")]
+    Unpin(Pin),
     /// Say which rules of a provider a window breaks
     #[command(
         after_help = "EXAMPLES\n  ctxlog lint --provider anthropic\n  ctxlog lint --provider openai-chat it:27"
@@ -198,14 +206,37 @@ pub enum Command {
     SelfTest(SelfTest),
 }
 
-const IMPORT: &str = "\
+/// What `--strategy` takes. Said here once; a test holds it to what can be parsed.
+macro_rules! strategies {
+    () => {
+        "
+
+STRATEGIES
+  sliding-window      keep=N [unit=group|message|request]      keeps the newest
+  head-tail           [window=12] [head=1] [unit=message]      the first and the newest
+  buffer              keep=N [unit=message]                    the newest, after every append too
+  token-budget        limit=N [low=0.8] [keep=6] [measure=auto|reported|tiktoken|estimate]
+  clear-tool-results  limit=N or age=CALLS [keep=3] [except=TOOL+TOOL] [at-least=0]
+  truncate-outputs    max=BYTES                                tool outputs; JSON stays JSON
+  expire              after=N [unit=call|entry|time]           time is in seconds
+  all of them         [pin-results=0] [notice=off|auto]
+  presets             sisu, agentfootprint, agentfootprint-budget, entelix: the numbers of these
+
+A SPEC is name:key=value,key=value. Several are applied in the order given."
+    };
+}
+
+const IMPORT: &str = concat!(
+    "\
 EXAMPLES
   ctxlog import session.jsonl
   ctxlog import chats/*.json --strategy token-budget:limit=8000,keep=6
   curl -s https://… | ctxlog import - --format openai-chat --as incident-7
   ctxlog import log.ctxlog.jsonl          an own export comes back under the same id
 
-Importing again adds only what is new. With strategies the transcript is replayed call by call.";
+Importing again adds only what is new. With strategies the transcript is replayed call by call.",
+    strategies!()
+);
 
 #[derive(Args, Debug)]
 pub struct Import {
@@ -271,13 +302,16 @@ pub enum Role {
     Assistant,
 }
 
-const CALL: &str = "\
+const CALL: &str = concat!(
+    "\
 EXAMPLES
   ctxlog call -c chat --format openai-chat --model gpt-4.1 > request.json
   ctxlog call -c chat --strategy token-budget:limit=8000,keep=6
   ctxlog call -c chat --json | jq .digest
 
-The strategies visit and the call is filed, in one step. --strategy sets the chain on first use.";
+The strategies visit and the call is filed, in one step. --strategy sets the chain on first use.",
+    strategies!()
+);
 
 #[derive(Args, Debug)]
 pub struct Call {
@@ -395,6 +429,12 @@ pub struct Why {
 pub struct Restore {
     /// A message that left (m18), or a visit or edit to undo (s:209)
     pub what: String,
+}
+
+#[derive(Args, Debug)]
+pub struct Pin {
+    /// The message (m18)
+    pub message: String,
 }
 
 #[derive(Args, Debug)]

@@ -3,7 +3,8 @@
 use ctxlog::audit::outcome;
 use ctxlog::engine::{Content, Conversation};
 use ctxlog::log::{
-    Body, Change, Entry, PartKind, PartSkeleton, Ranges, Reading, Seq, Skeleton, Unit, Visited,
+    Body, Change, Entry, PartKind, PartSkeleton, Ranges, Reading, Seq, Skeleton, StandInKind, Unit,
+    Visited,
     entry::Sealed,
 };
 
@@ -172,12 +173,14 @@ pub fn changed(change: &Change) -> String {
             .map(|l| format!("{} {}", ids(&l.messages), l.reason)),
     );
     for stand_in in &change.stand_ins {
-        said.push(format!(
-            "{} {} by a {}",
-            ids(&stand_in.sources),
-            stand_in.reason,
-            stand_in.kind
-        ));
+        let (of, reason) = (ids(&stand_in.sources), stand_in.reason);
+        said.push(match stand_in.kind {
+            StandInKind::Notice => "with a notice".to_owned(),
+            kind => format!("{of} {reason} by a {kind}"),
+        });
+    }
+    for (what, ranges) in [("pinned", &change.pinned), ("unpinned", &change.unpinned)] {
+        said.extend((!ranges.is_empty()).then(|| format!("{} {what}", ids(ranges))));
     }
     if !change.entered.is_empty() {
         said.push(format!("{} back", ids(&change.entered)));
@@ -204,17 +207,19 @@ pub fn ids(ranges: &Ranges) -> String {
     ranges.0.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
-/// The words that an entry brought, where it brought a message.
+/// The words that an entry brought: a message's, or those of what stands for some.
 pub fn words(chat: &Conversation, entry: &Entry) -> Option<String> {
     let brings = match &entry.body {
-        Body::Appended(_) => true,
-        other => other.change().is_some_and(|c| !c.stand_ins.is_empty()),
+        Body::Appended(_) => 1,
+        other => other.change().map_or(0, |c| c.stand_ins.len()),
     };
-    brings.then(|| match chat.content(entry.seq, 0) {
+    let words = |payload| match chat.content(entry.seq, payload) {
         Ok(Content::Message(message)) => message.words(),
         Ok(Content::Redacted) => "[redacted]".to_owned(),
         Err(error) => format!("[{error}]"),
-    })
+    };
+    let all: Vec<String> = (0_u32..).take(brings).map(words).collect();
+    (!all.is_empty()).then(|| all.join("\n"))
 }
 
 /// The line of an entry in the log.

@@ -136,6 +136,8 @@ fn dispatch(cx: &mut Context, command: &Command) -> Result<u8, Failure> {
         Command::Window(args) => commands::window::run(cx, args),
         Command::Why(args) => commands::why::run(cx, args),
         Command::Restore(args) => commands::restore::run(cx, args),
+        Command::Pin(args) => commands::pin::run(cx, args, true),
+        Command::Unpin(args) => commands::pin::run(cx, args, false),
         Command::Lint(args) => commands::lint::run(cx, args),
         Command::Verify(args) => commands::verify::run(cx, args),
         Command::Export(args) => commands::export::run(cx, args),

@@ -75,7 +75,7 @@ closed_set! {
         OverAge = 3, "over-age", "Its lifetime ended.", "Raise after, or restore it.";
         Cleared = 4, "cleared", "It was cleared by name.", "Restore it.";
         Opener = 5, "opener", "The window may not open on it.", "Restore it.";
-        NoticeAbsorbed = 6, "notice-absorbed", "A newer notice says what it said.", "None is needed.";
+        NoticeAbsorbed = 6, "notice-absorbed", "A newer notice took its place.", "None is needed.";
         Summarized = 7, "summarized", "A summary stands for it.", "Undo the consolidation.";
         Observed = 8, "observed", "An observation stands for it.", "Undo the observation.";
         Replaced = 9, "replaced", "Another content stands for it.", "Undo the replacement.";

@@ -4,7 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use crate::log::{ConversationId, Entry, Hash, Seq, entry};
+use super::model::messages_of;
+use super::world::Failure;
+use crate::log::payload::{PayloadError, Secret};
+use crate::log::{ConversationId, Entry, Hash, Message, Seq, entry, payload};
 use crate::store::{Backend, Level, Listed};
 use crate::window::Projection;
 
@@ -27,6 +30,9 @@ pub(super) struct Kept {
     pub entries: Vec<(Hash, Hash)>,
     /// The same entries as they read.
     pub log: Vec<Entry>,
+    /// The messages that each of them gave.
+    pub words: Vec<Vec<Message>>,
+    secret: Option<Secret>,
     /// How many entries survive a power cut, and a kill.
     synced: usize,
     flushed: usize,
@@ -41,6 +47,8 @@ impl Kept {
             listed,
             entries: Vec::new(),
             log: Vec::new(),
+            words: Vec::new(),
+            secret: None,
             synced: 0,
             flushed: 0,
             fold: Projection::default(),
@@ -120,7 +128,34 @@ impl Kept {
                 }
             },
         );
-        broken.map_or(read.map_err(|e| e.to_string()), Err)
+        broken.map_or(read.map_err(|e| e.to_string()), Err)?;
+        for at in self.words.len()..self.log.len() {
+            let words = self.words_of(backend, at).map_err(|e| e.to_string())?;
+            self.words.push(words);
+        }
+        Ok(())
+    }
+
+    /// The messages that an entry gave.
+    fn words_of(&mut self, backend: &dyn Backend, at: usize) -> Result<Vec<Message>, Failure> {
+        let id = self.listed.conversation;
+        if self.secret.is_none() {
+            let held = backend.payload(id, Seq(0), 0)?.ok_or("a log without its secret")?;
+            self.secret = Some(payload::decode_secret(&held.bytes)?);
+        }
+        let secret = self.secret.ok_or("a log without its secret")?;
+        let entry = self.log.get(at).ok_or("no such entry")?;
+        let mut words = Vec::new();
+        for index in 0..messages_of(&entry.body) {
+            let held = backend.payload(id, entry.seq, index)?;
+            let held = held.ok_or("an entry without its words")?;
+            let mut fetch = |address| {
+                let blob = backend.blob(id, address);
+                blob.map_err(|e| PayloadError::Store(e.to_string()))
+            };
+            words.push(payload::decode_message(&held.bytes, &secret, &mut fetch)?);
+        }
+        Ok(words)
     }
 
     /// Forgets what did not survive.
@@ -128,6 +163,7 @@ impl Kept {
         let kept = self.entries.len();
         self.entries.clear();
         self.log.clear();
+        self.words.clear();
         self.fold = Projection::default();
         self.keys.clear();
         self.synced = self.synced.min(left);

@@ -7,6 +7,7 @@ pub mod import;
 pub mod lint;
 pub mod log;
 pub mod ls;
+pub mod pin;
 pub mod report;
 pub mod restore;
 pub mod self_test;

@@ -113,6 +113,15 @@ fn visited(cx: &mut Context, visit: &Visited) -> Result<(), Failure> {
             &format!("{ids}   {reason}: {}", reason.sentence()),
         )?;
     }
+    if !visit.stood_down.is_empty() {
+        let ids = entry::ids(&visit.stood_down);
+        let why = "asked although pin-results holds them: it had held up the visit before";
+        fact(cx, "stood down", &format!("{ids}   {why}"))?;
+    }
+    if let Some(place) = visit.first_changed {
+        let what = "a prompt cache has to be read anew from there on";
+        fact(cx, "changed", &format!("from m{} on   {what}", place.0))?;
+    }
     if let Some(seq) = visit.unchanged_since {
         fact(
             cx,

@@ -56,6 +56,7 @@ const fn letter(category: &str) -> char {
         b"model" => 'M',
         b"tool" => 'T',
         b"summary" => 'U',
+        b"notice" => 'N',
         _ => 'A',
     }
 }
@@ -176,6 +177,19 @@ fn details(cx: &mut Context, s: &Status) -> Result<(), Failure> {
     for strategy in &s.strategies {
         cx.out
             .line(&format!("strategy     {}", human::escape(strategy)))?;
+    }
+    for p in &s.pressure {
+        let (before, after) = (number(p.before.amount), entry::size(&p.after));
+        let over = match p.overflow {
+            0 => String::new(),
+            n => format!(", {} over", number(n)),
+        };
+        let limit = number(p.limit);
+        let (strategy, outcome) = (human::escape(&p.strategy), p.outcome);
+        cx.text(
+            &format!("pressure     {before} against {limit}{over} -> {after}  {outcome}  {} {}  {strategy}", p.iteration, p.seq),
+            13,
+        )?;
     }
     if let Some((shortest, median, longest)) = s.lifetimes {
         let calls = |n: u64| human::things(n, "call");

@@ -473,7 +473,8 @@ pub(super) fn progress(case: &Case<'_>) -> Found {
 }
 
 /// Calls without news come to rest: what could be done is done at the first, what was held for one
-/// call at the second, and each fruitless look is filed once.
+/// call at the second, what was pinned for a tool after two fruitless ones, and each fruitless look is
+/// filed once.
 ///
 /// To a strategy that counts lifetimes calls are news: it is left out.
 fn settles(case: &Case<'_>) -> Found {
@@ -482,7 +483,8 @@ fn settles(case: &Case<'_>) -> Found {
         return Ok(());
     }
     let world = case.fresh()?;
-    for last in [false, false, false, true] {
+    for look in 1..=8 {
+        let last = look == 8;
         let Ok(call) = world.chat.call() else {
             return Ok(()); // open calls, and a policy that refuses
         };

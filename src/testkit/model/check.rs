@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::decide::Model;
+use super::fold::messages_of;
 use crate::engine::Content;
 use crate::log::{Body, Entry, Message, Seq, Visited};
 use crate::strategy::Strategy;
@@ -72,12 +73,8 @@ fn step(
 
 /// The messages that an entry gave.
 fn words_of(world: &World, entry: &Entry) -> Result<Vec<(u32, Message)>, Failure> {
-    let contents = match &entry.body {
-        Body::Appended(_) => 1,
-        body => body.change().map_or(0, |c| c.stand_ins.len()),
-    };
     let mut out = Vec::new();
-    for payload in 0..u32::try_from(contents)? {
+    for payload in 0..messages_of(&entry.body) {
         if let Content::Message(words) = world.chat.content(entry.seq, payload)? {
             out.push((payload, *words));
         }

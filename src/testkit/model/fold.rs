@@ -106,6 +106,16 @@ pub fn moments(entries: &[Entry]) -> Vec<Moment> {
         .collect()
 }
 
+/// How many messages an entry gives words of.
+#[must_use]
+pub fn messages_of(body: &Body) -> u32 {
+    let contents = match body {
+        Body::Appended(_) => 1,
+        body => body.change().map_or(0, |c| c.stand_ins.len()),
+    };
+    u32::try_from(contents).unwrap_or(u32::MAX)
+}
+
 /// The call that a part answers for good.
 fn settles(p: &PartSkeleton) -> Option<(Seq, u32)> {
     p.answers.filter(|_| !p.is(PartSkeleton::INTERIM))

@@ -19,6 +19,6 @@ mod predicted;
 
 pub use check::{check_against_model, check_case};
 pub use decide::Model;
-pub use fold::{Message, Moment, Out, Span, moments};
+pub use fold::{Message, Moment, Out, Span, messages_of, moments};
 pub use guard::Group;
 pub use predicted::Predicted;

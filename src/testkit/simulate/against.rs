@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::execute::Outcome;
 use crate::log::{Body, ConversationId, Entry, Seq, Visited};
-use crate::testkit::ledger::Ledger;
+use crate::testkit::ledger::{Kept, Ledger};
 use crate::testkit::model::{Model, Predicted};
 use crate::testkit::{Answer, Request};
 
@@ -20,11 +20,27 @@ impl Beside {
         self.asked.last().map_or(0, |(entries, _)| *entries)
     }
 
-    fn observe(&mut self, request: Option<&Request>, log: &[Entry]) -> Result<(), String> {
+    fn observe(
+        &mut self,
+        request: Option<&Request>,
+        log: &[Entry],
+        kept: &Kept,
+    ) -> Result<(), String> {
+        self.read(kept);
         let new = log.get(self.entries()..).unwrap_or_default();
         self.model.observe(request, new)?;
         self.asked.push((log.len(), request.cloned()));
         Ok(())
+    }
+
+    /// Shows the model the words of what is new.
+    fn read(&mut self, kept: &Kept) {
+        let new = kept.log.iter().zip(&kept.words).skip(self.entries());
+        for (entry, words) in new {
+            for (payload, message) in (0..).zip(words) {
+                self.model.read(entry.seq, payload, message.clone());
+            }
+        }
     }
 }
 
@@ -47,13 +63,14 @@ impl Against {
     pub(super) fn answered(
         &mut self,
         id: ConversationId,
-        log: &[Entry],
+        kept: &Kept,
         request: &Request,
         (outcome, behind): (&Outcome, bool),
     ) -> Result<(), String> {
         let Some(beside) = self.models.get_mut(&id) else {
             return Ok(());
         };
+        let log = kept.log.as_slice();
         let new = log.get(beside.entries()..).unwrap_or_default();
         if behind {
             if !new.is_empty() {
@@ -61,22 +78,25 @@ impl Against {
             }
             return Ok(());
         }
+        if matches!(outcome, Outcome::Failed(_)) && new.is_empty() {
+            return Ok(()); // how an output would have been cut is not there to be looked at
+        }
         let visits = new.iter().filter_map(|entry| match &entry.body {
             Body::Visited(visit) => Some(visit),
             _ => None,
         });
         let visits: Vec<&Visited> = visits.collect();
+        beside.read(kept);
         let predicted = beside.model.predict(request, &visits)?;
         match outcome {
             Outcome::Done => predicted.matches(Answer::Done, new)?,
             Outcome::Refused(reason) => predicted.matches(Answer::Refused(*reason), new)?,
-            // Nothing was written, or all of what was asked for, or the call without its report.
-            Outcome::Failed(_) if new.is_empty() => return Ok(()),
+            // All of what was asked for was written, or the call without its report.
             Outcome::Failed(_) => {
                 reported_or_not(predicted, new.len()).matches(Answer::Done, new)?;
             }
         }
-        beside.observe(Some(request), log)
+        beside.observe(Some(request), log, kept)
     }
 
     /// Takes in what was written by anything but a request that is compared.
@@ -84,7 +104,7 @@ impl Against {
         for (id, kept) in &ledger.logs {
             let beside = self.models.entry(*id).or_default();
             if kept.log.len() > beside.entries() {
-                beside.observe(None, &kept.log)?;
+                beside.observe(None, &kept.log, kept)?;
             }
         }
         Ok(())
@@ -99,7 +119,7 @@ impl Against {
             let mut beside = Beside::default();
             for (entries, request) in before.asked {
                 match kept.log.get(..entries) {
-                    Some(log) => beside.observe(request.as_ref(), log)?,
+                    Some(log) => beside.observe(request.as_ref(), log, kept)?,
                     None => break,
                 }
             }

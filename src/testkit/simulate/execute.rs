@@ -310,7 +310,7 @@ impl<'a> Sim<'a> {
         let kept = id.and_then(|id| self.ledger.logs.get(&id));
         if let (Some(id), Some(kept), Some(request)) = (id, kept, request) {
             let how = (outcome, self.behind);
-            self.against.answered(id, &kept.log, request, how)?;
+            self.against.answered(id, kept, request, how)?;
         }
         self.against.follow(&self.ledger)
     }
