@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::engine::{Conversation, Error};
-use crate::log::{
-    Author, Body, Head, Iteration, Reading, Role, Seq, Skeleton, VisitOutcome,
-};
+use crate::log::{Author, Body, Head, Iteration, Reading, Role, Seq, Skeleton, VisitOutcome};
 use crate::window::{Measure, MessageState, Projection};
 
 /// A share of the window.
@@ -201,9 +199,18 @@ fn category(p: &Projection, message: &MessageState) -> &'static str {
 
 fn token_limit(chain: &[String]) -> Option<u64> {
     let by_tokens = ["token-budget:", "clear-tool-results:"];
-    let limits = chain.iter().filter(|spec| by_tokens.iter().any(|name| spec.starts_with(name)));
+    let limits = chain
+        .iter()
+        .filter(|spec| by_tokens.iter().any(|name| spec.starts_with(name)));
     limits
-        .filter_map(|spec| spec.split_once(":limit=")?.1.split(',').next()?.parse().ok())
+        .filter_map(|spec| {
+            spec.split_once(":limit=")?
+                .1
+                .split(',')
+                .next()?
+                .parse()
+                .ok()
+        })
         .min()
 }
 

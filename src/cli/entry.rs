@@ -4,8 +4,7 @@ use ctxlog::audit::outcome;
 use ctxlog::engine::{Content, Conversation};
 use ctxlog::log::{
     Body, Change, Entry, PartKind, PartSkeleton, Ranges, Reading, Seq, Skeleton, StandInKind, Unit,
-    Visited,
-    entry::Sealed,
+    Visited, entry::Sealed,
 };
 
 use super::human::{self, Look, number};

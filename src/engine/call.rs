@@ -3,15 +3,14 @@
 use crate::formats::{Profile, RENDERER_VERSION, Rendered};
 use crate::log::{
     Author, Block, BlockBody, Body, By, Called, Door, Hash, Iteration, Json, Message, MessageId,
-    OpenCalls, Part, PartBody, Provenance, RenderedBody, RequestReason, Role, Seq, Shape, Skeleton, Trigger,
+    OpenCalls, Part, PartBody, Provenance, RenderedBody, RequestReason, Role, Seq, Shape, Skeleton,
+    Trigger,
 };
 use crate::planted::{Bug, planted};
 use crate::strategy::{self, Outlook, Visit, visit};
 use crate::window::{CallInfo, MessageState, Window};
 
-use super::append::{
-    Links, Options, append_bound, file_settings, skeleton, store_content,
-};
+use super::append::{Links, Options, append_bound, file_settings, skeleton, store_content};
 use super::content::{Content, LoadPlan, LoadedWindow, Words};
 use super::conversation::{Conversation, Work, counts};
 use super::error::Error;
@@ -420,7 +419,13 @@ pub(super) fn file_visits(
             work,
             failed: None,
         };
-        let outlook = visit(words.stage.state, strategy.as_ref(), position, trigger, &mut words);
+        let outlook = visit(
+            words.stage.state,
+            strategy.as_ref(),
+            position,
+            trigger,
+            &mut words,
+        );
         words.failed.map_or(Ok(()), Err)?;
         let Outlook::Visit(visit) = outlook else {
             continue;

@@ -65,7 +65,11 @@ pub(super) fn clamp(text: &str, max: usize) -> String {
     }
     let json = Reader::read(text).and_then(|value| clamp_json(text, &value, max));
     json.unwrap_or_else(|| {
-        let end = text.floor_char_boundary(max.saturating_sub(MARK));
+        let most = max.saturating_sub(MARK);
+        let starts = text
+            .char_indices()
+            .map(|(at, c)| at.saturating_add(c.len_utf8()));
+        let end = starts.take_while(|end| *end <= most).last().unwrap_or(0);
         let kept = text.get(..end).unwrap_or_default();
         let cut = text.len().saturating_sub(kept.len());
         format!("{kept}…[{cut} bytes cut]")
@@ -149,7 +153,9 @@ impl Writer<'_> {
     }
 
     fn string(&mut self, value: &Value) -> Option<()> {
-        let inner = self.text.get(value.start.checked_add(1)?..value.end.checked_sub(1)?)?;
+        let inner = self
+            .text
+            .get(value.start.checked_add(1)?..value.end.checked_sub(1)?)?;
         if inner.len() <= self.caps.string {
             return self.copy(value.start, value.end);
         }
@@ -195,7 +201,10 @@ fn whole_units(inner: &str, max: usize) -> usize {
     };
     let high = |at: usize| {
         let digits = bytes.get(at.saturating_add(2)..at.saturating_add(4));
-        matches!(digits, Some([b'd' | b'D', b'8' | b'9' | b'a' | b'b' | b'A' | b'B']))
+        matches!(
+            digits,
+            Some([b'd' | b'D', b'8' | b'9' | b'a' | b'b' | b'A' | b'B'])
+        )
     };
     let mut at = 0_usize;
     loop {
@@ -341,12 +350,18 @@ mod tests {
         let text = format!("{{\"id\": 9007199254740993, \"s\": [\"{long}\"], \"n\": 1.50}}");
         let cut = clamp(&text, 400);
         assert!(cut.len() <= 400, "{}", cut.len());
-        assert!(cut.starts_with("{\"id\": 9007199254740993, \"s\": [\"xxx"), "{cut}");
+        assert!(
+            cut.starts_with("{\"id\": 9007199254740993, \"s\": [\"xxx"),
+            "{cut}"
+        );
         assert!(cut.ends_with("bytes cut]\"], \"n\": 1.50}"), "{cut}");
         json(&cut);
         let list = format!("[{}]", vec!["{\"a\":1}"; 900].join(","));
         let cut = clamp(&list, 300);
-        assert!(cut.starts_with("[{\"a\":1},{\"a\":1}") && cut.contains("items cut"), "{cut}");
+        assert!(
+            cut.starts_with("[{\"a\":1},{\"a\":1}") && cut.contains("items cut"),
+            "{cut}"
+        );
         assert!(json(&cut).as_array().is_some_and(|a| a.len() > 10));
     }
 

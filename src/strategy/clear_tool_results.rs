@@ -85,7 +85,12 @@ impl ClearToolResults {
             (None, None) => return Err(options.missing("limit or age")),
             (Some(_), Some(age)) => {
                 let takes = "either limit= or age=";
-                return Err(SpecError::option(Self::NAME, "age", &age.to_string(), takes));
+                return Err(SpecError::option(
+                    Self::NAME,
+                    "age",
+                    &age.to_string(),
+                    takes,
+                ));
             }
         };
         Ok(Self {
@@ -122,14 +127,16 @@ impl Strategy for ClearToolResults {
             When::Above(limit) => format!("limit={limit}"),
             When::Older(age) => format!("age={age}"),
         };
-        let mut spec = format!("{}:{when},keep={}", Self::NAME, self.keep);
-        if !self.except.is_empty() {
-            spec.push_str(&format!(",except={}", self.except.join("+")));
-        }
-        if self.at_least > 0 {
-            spec.push_str(&format!(",at-least={}", self.at_least));
-        }
-        spec + &self.common.suffix()
+        let except = match self.except.as_slice() {
+            [] => String::new(),
+            tools => format!(",except={}", tools.join("+")),
+        };
+        let at_least = match self.at_least {
+            0 => String::new(),
+            tokens => format!(",at-least={tokens}"),
+        };
+        let (name, keep, common) = (Self::NAME, self.keep, self.common.suffix());
+        format!("{name}:{when},keep={keep}{except}{at_least}{common}")
     }
 
     fn check(&self) -> Result<(), SpecError> {

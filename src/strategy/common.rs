@@ -33,14 +33,12 @@ impl Common {
 
     /// What a resolved spec says of them: nothing, while they are off.
     pub(super) fn suffix(self) -> String {
-        let mut text = String::new();
-        if self.pin_results > 0 {
-            text.push_str(&format!(",pin-results={}", self.pin_results));
-        }
-        if self.notice {
-            text.push_str(",notice=auto");
-        }
-        text
+        let pins = match self.pin_results {
+            0 => String::new(),
+            results => format!(",pin-results={results}"),
+        };
+        let notice = if self.notice { ",notice=auto" } else { "" };
+        pins + notice
     }
 
     pub(super) fn on(self, cut: Cut) -> Cut {

@@ -2,8 +2,11 @@
 //! before anything else is done with it, so that a log names the strategy and what it does. The guard
 //! is never off: where a system would have split a pair or lost the request, its preset does not.
 
+/// Options by name.
+type Set = &'static [(&'static str, &'static str)];
+
 /// A preset's name, its strategy, and the options it sets where a spec does not.
-const PRESETS: &[(&str, &str, &[(&str, &str)])] = &[
+const PRESETS: &[(&str, &str, Set)] = &[
     (
         "sisu",
         "head-tail",
@@ -36,12 +39,17 @@ pub(super) fn written_out(spec: &str) -> String {
         return spec.to_owned();
     };
     let sets = |key: &str| {
-        let mut keys = given.split(',').filter_map(|o| Some(o.split_once('=')?.0.trim()));
+        let mut keys = given
+            .split(',')
+            .filter_map(|o| Some(o.split_once('=')?.0.trim()));
         keys.any(|k| k == key)
     };
     let more = options.iter().filter(|(key, _)| !sets(key));
     let more = more.map(|(key, value)| format!("{key}={value}"));
-    let given = given.split(',').filter(|o| !o.is_empty()).map(str::to_owned);
+    let given = given
+        .split(',')
+        .filter(|o| !o.is_empty())
+        .map(str::to_owned);
     let all: Vec<String> = given.chain(more).collect();
     format!("{strategy}:{}", all.join(","))
 }

@@ -7,9 +7,9 @@ use crate::log::{
 use crate::planted::{Bug, planted};
 use crate::window::{Decision, MessageState, Smaller, Wanted};
 
+use super::Frame;
 use super::clamp::clamp_blocks;
 use super::visit::{BLANK, Look, Outlook, Visit, Words, fruitless};
-use super::Frame;
 
 /// What a strategy makes of tool outputs.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -113,7 +113,10 @@ impl Look<'_> {
             return Outlook::StandsDown;
         }
         let after = match before.unit {
-            Unit::Token => before.amount.saturating_sub(forms.before).saturating_add(forms.after),
+            Unit::Token => before
+                .amount
+                .saturating_sub(forms.before)
+                .saturating_add(forms.after),
             _ => {
                 let made = u64::try_from(forms.contents.len()).unwrap_or(u64::MAX);
                 before.amount.saturating_sub(made)

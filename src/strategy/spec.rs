@@ -30,7 +30,10 @@ pub(super) const AGE_UNITS: &[(&str, AgeUnit)] = &[
 
 /// The name of one of several values.
 pub(super) fn name_of<T: PartialEq>(names: &'static [(&'static str, T)], value: T) -> &'static str {
-    names.iter().find(|(_, v)| *v == value).map_or("", |(name, _)| name)
+    names
+        .iter()
+        .find(|(_, v)| *v == value)
+        .map_or("", |(name, _)| name)
 }
 
 /// A spec that names no strategy, or an option with a value it cannot have.

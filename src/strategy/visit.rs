@@ -1,8 +1,8 @@
 //! A visit: one look by a strategy that engaged, as the body of one entry.
 
 use crate::log::{
-    Change, Commitment, Hash, Left, Message, MessageId, Ranges, Reading, Refused, Seq,
-    Skeleton, StandIn, StandInKind, Trigger, Unit, VisitOutcome, Visited,
+    Change, Commitment, Hash, Left, Message, MessageId, Ranges, Reading, Refused, Seq, Skeleton,
+    StandIn, StandInKind, Trigger, Unit, VisitOutcome, Visited,
 };
 use crate::planted::{Bug, planted};
 use crate::window::{Cut, Decision, Fate, Memo, Projection, Verdict, VisitInfo};

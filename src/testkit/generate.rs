@@ -140,22 +140,22 @@ pub fn spec() -> impl Strategy<Value = String> {
         (1..6_u64, 0..3_u64, unit())
             .prop_map(|(w, h, u)| format!("head-tail:window={w},head={h},unit={u}")),
     ];
-    let budget =
-        (1..2_000_u64, 1..=10_u64, 0..5_u64, measure).prop_map(|(limit, low, keep, m)| {
-            let low = if low == 10 {
-                "1".to_owned()
-            } else {
-                format!("0.{low}")
-            };
-            format!("token-budget:limit={limit},low={low},keep={keep},measure={m}")
-        });
+    let budget = (1..2_000_u64, 1..=10_u64, 0..5_u64, measure).prop_map(|(limit, low, keep, m)| {
+        let low = if low == 10 {
+            "1".to_owned()
+        } else {
+            format!("0.{low}")
+        };
+        format!("token-budget:limit={limit},low={low},keep={keep},measure={m}")
+    });
     let age = prop_oneof![Just("call"), Just("entry")];
     let expire = (1..8_u64, age).prop_map(|(after, u)| format!("expire:after={after},unit={u}"));
     let when = prop_oneof![
         (1..1_500_u64).prop_map(|limit| format!("limit={limit}")),
         (1..4_u64).prop_map(|age| format!("age={age}")),
     ];
-    let except = prop_oneof![3 => Just(""), 1 => Just(",except=tool1"), 1 => Just(",except=tool0+tool2")];
+    let except =
+        prop_oneof![3 => Just(""), 1 => Just(",except=tool1"), 1 => Just(",except=tool0+tool2")];
     let least = prop_oneof![3 => Just(String::new()), 1 => (1..3_000_u64).prop_map(|n| format!(",at-least={n}"))];
     let clear = (when, 0..4_u64, except, least)
         .prop_map(|(when, keep, e, l)| format!("clear-tool-results:{when},keep={keep}{e}{l}"));

@@ -140,7 +140,9 @@ impl Kept {
     fn words_of(&mut self, backend: &dyn Backend, at: usize) -> Result<Vec<Message>, Failure> {
         let id = self.listed.conversation;
         if self.secret.is_none() {
-            let held = backend.payload(id, Seq(0), 0)?.ok_or("a log without its secret")?;
+            let held = backend
+                .payload(id, Seq(0), 0)?
+                .ok_or("a log without its secret")?;
             self.secret = Some(payload::decode_secret(&held.bytes)?);
         }
         let secret = self.secret.ok_or("a log without its secret")?;

@@ -294,10 +294,8 @@ impl World {
             Op::Calls { count, words } => {
                 let mut parts: Vec<Part> = words.iter().map(|w| Part::text(w.whole())).collect();
                 parts.extend(self.new_calls(*count));
-                Some(Request::Append(
-                    Message::calls(parts),
-                    Box::new(self.options()),
-                ))
+                let options = Box::new(self.options());
+                Some(Request::Append(Message::calls(parts), options))
             }
             Op::Continue { call } => self.continues(*call)?,
             Op::Call { usage, failed } => Some(Request::Call {
@@ -539,7 +537,10 @@ impl World {
         self.chat.with_projection(|p| {
             let ids = |pinned: bool| -> Vec<MessageId> {
                 let messages = p.messages().iter().filter(|m| m.visible());
-                messages.filter(|m| !pinned || m.pinned).map(|m| m.id).collect()
+                messages
+                    .filter(|m| !pinned || m.pinned)
+                    .map(|m| m.id)
+                    .collect()
             };
             let mut among = ids(pinned);
             if among.is_empty() || n.is_multiple_of(7) {

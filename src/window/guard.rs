@@ -518,7 +518,14 @@ impl Walk<'_> {
     /// Notices leave for a new one.
     fn absorb(&mut self) {
         for group in self.state.index.notices() {
-            if self.state.index.tally(group.root).reasons().next().is_none() {
+            if self
+                .state
+                .index
+                .tally(group.root)
+                .reasons()
+                .next()
+                .is_none()
+            {
                 let leaving = (group.root, LeftReason::NoticeAbsorbed);
                 self.decision.leaving.insert(group.rank, leaving);
                 let after = self.decision.after.saturating_sub(self.size(group));

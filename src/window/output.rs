@@ -213,7 +213,10 @@ impl Projection {
     }
 
     /// The messages that may get a smaller form.
-    pub fn messages_of<'a>(&'a self, smaller: &'a Smaller) -> impl Iterator<Item = &'a MessageState> {
+    pub fn messages_of<'a>(
+        &'a self,
+        smaller: &'a Smaller,
+    ) -> impl Iterator<Item = &'a MessageState> {
         let ids = smaller.messages.iter().map(|(id, _)| *id);
         ids.filter_map(|id| self.message(id))
     }
@@ -238,7 +241,8 @@ impl Projection {
         let free = found.iter().filter(|(m, _)| may(m));
         let messages = free.map(|(m, parts)| (m.id, parts.clone())).collect();
         let outside = |m: &MessageState| {
-            let kept_or_none = root(m).is_none_or(|r| matches!(&decision.kept, Kept::Roots(k) if k.contains(&r)));
+            let kept_or_none =
+                root(m).is_none_or(|r| matches!(&decision.kept, Kept::Roots(k) if k.contains(&r)));
             !kept_or_none
         };
         let wanted = found.iter().filter(|(m, _)| outside(m)).count();

@@ -114,9 +114,15 @@ impl Projection {
         strategy: Option<usize>,
     ) -> Vec<Verdict<'_>> {
         let leaving = decision.leaving.values().map(|(root, _)| root);
-        let chosen = asked.iter().chain(leaving).chain(decision.put_back.values());
+        let chosen = asked
+            .iter()
+            .chain(leaving)
+            .chain(decision.put_back.values());
         let mut roots: BTreeSet<usize> = chosen.copied().collect();
-        let standing = strategy.and_then(|s| self.standing.get(s)).into_iter().flatten();
+        let standing = strategy
+            .and_then(|s| self.standing.get(s))
+            .into_iter()
+            .flatten();
         roots.extend(standing.map(|index| self.groups.root(*index)));
         let mut out = Vec::new();
         for group in roots.iter().filter_map(|root| self.index.at(*root)) {

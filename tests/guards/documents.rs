@@ -170,9 +170,9 @@ fn the_strategies_of_the_readme_are_those_that_are_built() {
         .into_iter()
         .filter_map(|l| l.strip_prefix("| `")?.split('`').next())
         .collect();
-    assert_eq!(listed, ["sliding-window", "head-tail", "token-budget"]);
+    assert_eq!(listed, ctxlog::strategy::NAMES);
     for name in listed {
-        let known = ["", ":keep=1", ":limit=1"]
+        let known = ["", ":keep=1", ":limit=1", ":max=256", ":after=1"]
             .iter()
             .any(|o| ctxlog::strategy::parse(&format!("{name}{o}")).is_ok());
         assert!(known, "{name}");

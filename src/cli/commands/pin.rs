@@ -40,7 +40,11 @@ pub fn run(cx: &mut Context, args: &args::Pin, pin: bool) -> Result<u8, Failure>
         return Ok(0);
     }
     let what = if pin { "pinned" } else { "unpinned" };
-    let undo = format!("ctxlog restore {}{}", done.seq, super::status::choice(cx, &chat));
+    let undo = format!(
+        "ctxlog restore {}{}",
+        done.seq,
+        super::status::choice(cx, &chat)
+    );
     let undo = cx.look.id(&undo);
     cx.text(&format!("{}  {id} {what}", done.seq), 2)?;
     cx.text(&format!("undo with {undo}"), 2)?;

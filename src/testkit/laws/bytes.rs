@@ -28,7 +28,13 @@ pub(super) fn determinism(case: &Case<'_>) -> Found {
                 let look = |()| {
                     let (chat, state) = (&run.world.chat, &fold);
                     let mut words = Recorded { chat, state };
-                    visit(state, strategy.as_ref(), position, Trigger::Call, &mut words)
+                    visit(
+                        state,
+                        strategy.as_ref(),
+                        position,
+                        Trigger::Call,
+                        &mut words,
+                    )
                 };
                 let [first, second, third] = [(), (), ()].map(look);
                 let same = first == second && second == third;

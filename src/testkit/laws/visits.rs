@@ -27,7 +27,13 @@ pub(super) fn occurrence(case: &Case<'_>) -> Found {
                 let look = |state| {
                     let chat = &run.world.chat;
                     let mut words = Recorded { chat, state };
-                    visit(state, strategy.as_ref(), position, Trigger::Call, &mut words)
+                    visit(
+                        state,
+                        strategy.as_ref(),
+                        position,
+                        Trigger::Call,
+                        &mut words,
+                    )
                 };
                 let same = look(&given) == look(&alike);
                 demand!(
@@ -426,10 +432,14 @@ pub(super) fn shrink(case: &Case<'_>) -> Found {
     for (step, v) in case.run()?.visits() {
         for stand_in in &v.change.stand_ins {
             let told = match stand_in.kind {
-                StandInKind::Notice => named(step.before, v.change.left.iter().map(|l| &l.messages)),
+                StandInKind::Notice => {
+                    named(step.before, v.change.left.iter().map(|l| &l.messages))
+                }
                 _ => named(step.before, std::iter::once(&stand_in.sources)),
             };
-            let shown = told.iter().filter_map(|id| step.before.get(*id)?.skeletons.last());
+            let shown = told
+                .iter()
+                .filter_map(|id| step.before.get(*id)?.skeletons.last());
             let before = shown.fold(0, |n: u64, s| n.saturating_add(s.utf16));
             let after = stand_in.skeleton.utf16;
             demand!(

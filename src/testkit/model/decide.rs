@@ -249,7 +249,8 @@ impl Model {
         if self.chain().iter().any(Rule::counts_tokens) {
             skeleton.tokens = tokens::count(&message.words());
         }
-        self.words.insert((self.next(), 0), Arc::new(message.clone()));
+        self.words
+            .insert((self.next(), 0), Arc::new(message.clone()));
         let newest = self.now.calls.last().map(|(call, _)| Seq(*call));
         let wrote = message.author == Author::Model && continues.is_none();
         let body = Body::Appended(Appended {

@@ -119,10 +119,22 @@ impl Model {
         let ids = self.now.ranges(&BTreeSet::from([id]));
         let (action, change) = if pin {
             let pinned = ids;
-            (EditAction::Pin, Change { pinned, ..Change::default() })
+            (
+                EditAction::Pin,
+                Change {
+                    pinned,
+                    ..Change::default()
+                },
+            )
         } else {
             let unpinned = ids;
-            (EditAction::Unpin, Change { unpinned, ..Change::default() })
+            (
+                EditAction::Unpin,
+                Change {
+                    unpinned,
+                    ..Change::default()
+                },
+            )
         };
         self.edit_as(action, change);
         Ok(())

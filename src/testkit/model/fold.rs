@@ -404,7 +404,8 @@ impl Moment {
                     .extend(content.map(|(_, given, content)| (n, given, content)));
                 m.skeletons.extend(skeleton);
                 let payload = form.and_then(|at| m.given.get(at).copied());
-                m.given.extend(payload.map(|(p, _)| (p, Some(LeftReason::Replaced))));
+                m.given
+                    .extend(payload.map(|(p, _)| (p, Some(LeftReason::Replaced))));
             }
         }
         let (pinned, unpinned) = (self.ids(&c.pinned), self.ids(&c.unpinned));

@@ -78,7 +78,10 @@ impl Moment {
         }
         // What was restored may not leave until one call has seen it.
         let calls = self.calls.len();
-        let held = |id| self.get(id).is_some_and(|m| m.pinned || m.restored == Some(calls));
+        let held = |id| {
+            self.get(id)
+                .is_some_and(|m| m.pinned || m.restored == Some(calls))
+        };
         any(&held).then_some(GroupReason::Pinned)
     }
 

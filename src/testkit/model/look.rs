@@ -105,7 +105,14 @@ impl Rule {
 
     /// Whether it is a user's, whose plans nobody can foresee.
     fn is_foreign(&self) -> bool {
-        let known = ["sliding-window", "head-tail", "buffer", "token-budget", "make-room", "expire"];
+        let known = [
+            "sliding-window",
+            "head-tail",
+            "buffer",
+            "token-budget",
+            "make-room",
+            "expire",
+        ];
         !known.contains(&self.name()) && !self.shrinks()
     }
 }
@@ -175,18 +182,25 @@ impl Model {
         end(&mut visit, after);
         self.account(&groups, &fates, &mut visit);
         visit.stood_down = self.now.ranges(&stood_down);
-        visit.change.stand_ins.extend(notice.map(|skeleton| StandIn {
-            kind: StandInKind::Notice,
-            reason: wish.reason,
-            sources: Ranges::default(),
-            skeleton,
-            content: BLANK,
-        }));
+        visit
+            .change
+            .stand_ins
+            .extend(notice.map(|skeleton| StandIn {
+                kind: StandInKind::Notice,
+                reason: wish.reason,
+                sources: Ranges::default(),
+                skeleton,
+                content: BLANK,
+            }));
         Ok(Some(visit))
     }
 
     /// A strategy's newest visit of this kind.
-    pub(super) fn previous(&self, rule: &Rule, kind: fn(&Visited) -> bool) -> Option<(Seq, &Visited)> {
+    pub(super) fn previous(
+        &self,
+        rule: &Rule,
+        kind: fn(&Visited) -> bool,
+    ) -> Option<(Seq, &Visited)> {
         self.log.iter().rev().find_map(|e| match &e.body {
             Body::Visited(v) if v.strategy == rule.spec && kind(v) => Some((e.seq, v)),
             _ => None,
@@ -321,7 +335,9 @@ impl Model {
         let mut kept: BTreeSet<usize> = kept.map(|(i, _)| i).collect();
         let first = newest.last().and_then(|name| match unit {
             Unit::Message => self.now.window.get(*name).copied(),
-            Unit::Request => name.checked_sub(1).map_or(Some(0), |run| self.now.runs.get(run).copied()),
+            Unit::Request => name
+                .checked_sub(1)
+                .map_or(Some(0), |run| self.now.runs.get(run).copied()),
             _ => groups.get(*name).map(|g| g.newest),
         });
         let place = |id: u64| self.now.get(id).map_or(id, |m| m.place);

@@ -9,8 +9,8 @@ use super::guard::{Fate, Group, Wish};
 use super::look::{Rule, asked, end};
 use super::pins::refused_for_pins;
 use crate::log::{
-    Block, BlockBody, Change, LeftReason, Message, PartBody, PartKind, PartSkeleton,
-    Reading, Seq, Shape, StandIn, StandInKind, Unit, VisitOutcome, Visited,
+    Block, BlockBody, Change, LeftReason, Message, PartBody, PartKind, PartSkeleton, Reading, Seq,
+    Shape, StandIn, StandInKind, Unit, VisitOutcome, Visited,
 };
 
 /// A message with outputs that are wanted smaller: its group, and which of its parts.
@@ -40,18 +40,12 @@ impl Model {
         let keep = self.newest_outputs(rule, groups);
         let outside = targets.iter().filter(|t| !keep.contains(&t.group)).count();
         let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
-        let before = match (by_tokens, rule.name()) {
-            (true, _) => Reading { unit: Unit::Token, method, amount: total },
-            (false, "clear-tool-results") => Reading {
-                unit: Unit::Message,
-                method: "count:over-age".into(),
-                amount: count(outside),
-            },
-            (false, _) => Reading {
-                unit: Unit::Message,
-                method: "count:oversized".into(),
-                amount: count(outside),
-            },
+        let before = if by_tokens {
+            counted(Unit::Token, &method, total)
+        } else if rule.name() == "clear-tool-results" {
+            counted(Unit::Message, "count:over-age", count(outside))
+        } else {
+            counted(Unit::Message, "count:oversized", count(outside))
         };
         let limit = if by_tokens { rule.number("limit") } else { 0 };
         if before.amount <= limit {
@@ -69,7 +63,7 @@ impl Model {
                 forms.push(self.form(rule, target, position, own)?);
             }
         }
-        let new: u64 = forms.iter().map(|f| self.tokens_of(f, &before.method)).sum();
+        let new: u64 = forms.iter().map(|f| tokens_of(f, &before.method)).sum();
         if by_tokens && (forms.is_empty() || old.saturating_sub(new) < least) {
             forms.clear();
         }
@@ -109,7 +103,11 @@ impl Model {
         let named: BTreeSet<usize> = targets.iter().map(|t| t.group).collect();
         let fates = |pins: BTreeSet<usize>| -> Vec<Fate> {
             let wish = Wish {
-                before: Reading { unit: Unit::Group, method: String::new(), amount: 0 },
+                before: Reading {
+                    unit: Unit::Group,
+                    method: String::new(),
+                    amount: 0,
+                },
                 limit: 0,
                 target: 0,
                 units: Vec::new(),
@@ -123,13 +121,19 @@ impl Model {
                 reason: LeftReason::Cleared,
             };
             let fate = |(i, g): (usize, &Group)| {
-                let held = named.contains(&i).then(|| self.now.holds(g).or(self.kept(g, i, &wish)));
+                let held = named
+                    .contains(&i)
+                    .then(|| self.now.holds(g).or(self.kept(g, i, &wish)));
                 held.flatten().map_or(Fate::NotNeeded, Fate::Refuses)
             };
             groups.iter().enumerate().map(fate).collect()
         };
         let with = fates(self.pins(rule, groups, keep));
-        let free = |f: &Vec<Fate>| targets.iter().any(|t| f.get(t.group) == Some(&Fate::NotNeeded));
+        let free = |f: &Vec<Fate>| {
+            targets
+                .iter()
+                .any(|t| f.get(t.group) == Some(&Fate::NotNeeded))
+        };
         let pinned = refused_for_pins(groups, &with);
         if free(&with) || !self.held_up_before(rule, &pinned, false) {
             return (with, BTreeSet::new());
@@ -162,7 +166,10 @@ impl Model {
             ) else {
                 continue;
             };
-            let cleared = m.given.last().is_some_and(|(_, why)| *why == Some(LeftReason::Cleared));
+            let cleared = m
+                .given
+                .last()
+                .is_some_and(|(_, why)| *why == Some(LeftReason::Cleared));
             let shown = m.skeletons.last().map(|s| s.parts.as_slice());
             let parts = shown.unwrap_or_default().iter().zip(m.parts()).enumerate();
             let wanted = parts.filter(|(_, (now, first))| {
@@ -173,7 +180,11 @@ impl Model {
             });
             let parts: Vec<usize> = wanted.map(|(at, _)| at).collect();
             if !cleared && !parts.is_empty() {
-                found.push(Target { group, id: *id, parts });
+                found.push(Target {
+                    group,
+                    id: *id,
+                    parts,
+                });
             }
         }
         found
@@ -189,12 +200,6 @@ impl Model {
             }
         }
         newest
-    }
-
-    fn tokens_of(&self, form: &StandIn, method: &str) -> u64 {
-        let counted = form.skeleton.tokens.as_ref();
-        let counted = counted.filter(|c| method.ends_with(&c.method));
-        counted.map_or_else(|| form.skeleton.utf16.div_ceil(4), |c| c.amount)
     }
 
     /// The smaller form of a message. What a marker says is known; how text was cut is taken from the
@@ -239,8 +244,12 @@ impl Model {
         own: &[&Visited],
     ) -> Result<Arc<Message>, String> {
         let id = target.id;
-        let mut filed = own.iter().filter(|v| v.position == position && v.strategy == rule.spec);
-        let visit = filed.next().ok_or_else(|| format!("m{id} is too large and was not cut"))?;
+        let mut filed = own
+            .iter()
+            .filter(|v| v.position == position && v.strategy == rule.spec);
+        let visit = filed
+            .next()
+            .ok_or_else(|| format!("m{id} is too large and was not cut"))?;
         let names = |s: &StandIn| s.sources.0.as_slice() == [(Seq(id), Seq(id))];
         let at = visit.change.stand_ins.iter().position(names);
         let at = at.ok_or_else(|| format!("m{id} is too large and was not cut"))?;
@@ -251,16 +260,40 @@ impl Model {
         let max = usize::try_from(rule.number("max")).unwrap_or(usize::MAX);
         for (part, (old, new)) in words.parts.iter().zip(&cut.parts).enumerate() {
             let wanted = target.parts.contains(&part);
-            let fair = if wanted { is_fair(old, new, max) } else { old == new };
+            let fair = if wanted {
+                is_fair(old, new, max)
+            } else {
+                old == new
+            };
             if !fair {
-                return Err(format!("part {part} of m{id} was cut as it may not be: {new:?}"));
+                return Err(format!(
+                    "part {part} of m{id} was cut as it may not be: {new:?}"
+                ));
             }
         }
-        if words.parts.len() != cut.parts.len() || words.role != cut.role || words.author != cut.author {
+        if words.parts.len() != cut.parts.len()
+            || words.role != cut.role
+            || words.author != cut.author
+        {
             return Err(format!("m{id} was cut into another message"));
         }
         Ok(Arc::clone(cut))
     }
+}
+
+fn counted(unit: Unit, method: &str, amount: u64) -> Reading {
+    Reading {
+        unit,
+        method: method.to_owned(),
+        amount,
+    }
+}
+
+/// What a form comes to by a method.
+fn tokens_of(form: &StandIn, method: &str) -> u64 {
+    let counted = form.skeleton.tokens.as_ref();
+    let counted = counted.filter(|c| method.ends_with(&c.method));
+    counted.map_or_else(|| form.skeleton.utf16.div_ceil(4), |c| c.amount)
 }
 
 /// A message with a marker in the place of these outputs.
@@ -274,7 +307,10 @@ fn cleared(id: u64, words: &Message, parts: &[usize]) -> Message {
         };
         let bytes: usize = content.iter().map(|b| length(&b.body)).sum();
         let text = format!("[output cleared: {bytes} bytes, kept in the log as m{id}]");
-        *content = vec![Block { body: BlockBody::Text(text), extra: Vec::new() }];
+        *content = vec![Block {
+            body: BlockBody::Text(text),
+            extra: Vec::new(),
+        }];
         *shape = Shape::Text;
     }
     message
@@ -290,20 +326,27 @@ fn length(body: &BlockBody) -> usize {
 /// Whether a result was cut and nothing else happened to it: it fits, it is of the same call, and
 /// JSON is JSON again.
 fn is_fair(old: &crate::log::Part, new: &crate::log::Part, max: usize) -> bool {
-    let (
-        PartBody::Result { call: a, name: b, content: before, error: c, .. },
-        PartBody::Result { call: x, name: y, content: after, error: z, .. },
-    ) = (&old.body, &new.body)
-    else {
-        return false;
+    let content = |part: &crate::log::Part| match &part.body {
+        PartBody::Result { content, .. } => content.clone(),
+        _ => Vec::new(),
     };
     let json = |content: &[Block]| match content {
-        [Block { body: BlockBody::Text(text), .. }] => {
+        [
+            Block {
+                body: BlockBody::Text(text),
+                ..
+            },
+        ] => {
             let value = serde_json::from_str::<serde_json::Value>(text);
             value.is_ok_and(|v| v.is_array() || v.is_object())
         }
         _ => false,
     };
+    let (before, after) = (content(old), content(new));
+    let mut same = new.clone();
+    if let PartBody::Result { content, .. } = &mut same.body {
+        content.clone_from(&before);
+    }
     let bytes: usize = after.iter().map(|b| length(&b.body)).sum();
-    (a, b, c) == (x, y, z) && bytes <= max && (!json(before) || json(after))
+    same == *old && bytes <= max && (!json(&before) || json(&after))
 }

@@ -87,12 +87,7 @@ impl Model {
     }
 
     /// Whether the strategy's visit before got nowhere either and named one of these pins.
-    pub(super) fn held_up_before(
-        &self,
-        rule: &Rule,
-        pinned: &BTreeSet<u64>,
-        budget: bool,
-    ) -> bool {
+    pub(super) fn held_up_before(&self, rule: &Rule, pinned: &BTreeSet<u64>, budget: bool) -> bool {
         let Some((_, before)) = self.previous(rule, asked) else {
             return false;
         };
@@ -150,7 +145,11 @@ impl Model {
             if !matches!(fate, Fate::Leaves(_)) {
                 continue;
             }
-            let mut members: Vec<_> = group.ids.iter().filter_map(|id| self.now.get(*id)).collect();
+            let mut members: Vec<_> = group
+                .ids
+                .iter()
+                .filter_map(|id| self.now.get(*id))
+                .collect();
             members.sort_by_key(|m| m.id);
             for m in members {
                 length = length.saturating_add(m.skeletons.last().map_or(0, |s| s.utf16));
@@ -171,11 +170,16 @@ impl Model {
         }
         let iteration = self.now.calls.len().saturating_add(1);
         let strategy = rule.name();
-        let plain = format!("[dropped history — {count} earlier message(s) were dropped from this window at iteration {iteration} by the '{strategy}' window strategy. Nothing was summarized: those turns are simply not being re-sent. They are retained verbatim in this run's commit log.]");
+        let plain = format!(
+            "[dropped history — {count} earlier message(s) were dropped from this window at iteration {iteration} by the '{strategy}' window strategy. Nothing was summarized: those turns are simply not being re-sent. They are retained verbatim in this run's commit log.]"
+        );
         let names: Vec<String> = tools.into_iter().filter(|t| is_plain(t)).collect();
         let more = if names.len() > 4 { ", …" } else { "" };
         let first: Vec<String> = names.iter().take(4).cloned().collect();
-        let rich = format!("{plain} [results of {}{more} were among them: call the tool again where one is needed, and do not rebuild ids from memory.]", first.join(", "));
+        let rich = format!(
+            "{plain} [results of {}{more} were among them: call the tool again where one is needed, and do not rebuild ids from memory.]",
+            first.join(", ")
+        );
         let texts = [(!first.is_empty()).then_some(rich), Some(plain)];
         let fits = |text: &String| {
             let units = text.encode_utf16().count();

@@ -61,7 +61,11 @@ fn blanked(entry: &Entry, timed: bool) -> Entry {
         Body::Called(c) => c.window = Hash::ZERO,
         Body::Configured(c) => c.settings.iter_mut().for_each(|s| s.content = BLANK),
         Body::Returned(r) => r.rest = r.rest.map(|_| BLANK),
-        Body::Visited(v) => v.change.stand_ins.iter_mut().for_each(|s| s.content = BLANK),
+        Body::Visited(v) => v
+            .change
+            .stand_ins
+            .iter_mut()
+            .for_each(|s| s.content = BLANK),
         Body::Noted(n) => n.content = n.content.map(|_| BLANK),
         _ => {}
     }
