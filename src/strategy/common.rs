@@ -1,6 +1,6 @@
 //! What all strategies have in common: `pin-results` and `notice`.
 
-use crate::window::{Cut, Wanted};
+use crate::window::{Cut, Notices, Wanted};
 
 use super::{Options, SpecError};
 
@@ -44,7 +44,11 @@ impl Common {
     pub(super) fn on(self, cut: Cut) -> Cut {
         Cut {
             pin_results: self.pin_results,
-            notice: self.notice,
+            notices: if self.notice {
+                Notices::Kept
+            } else {
+                Notices::Ordinary
+            },
             ..cut
         }
     }

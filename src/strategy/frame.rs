@@ -5,7 +5,8 @@ use std::cell::OnceCell;
 use crate::log::{LeftReason, Unit};
 use crate::planted::{Bug, planted};
 use crate::window::{
-    Cut, Decision, GroupView, Keep, Measure, NoReading, Order, Projection, Sizes, Total, decide,
+    Cut, Decision, GroupView, Keep, Measure, NoReading, Notices, Order, Projection, Sizes, Total,
+    decide,
 };
 
 use super::KeepUnit;
@@ -92,8 +93,7 @@ impl<'a> Frame<'a> {
             ask_all: false,
             reason: LeftReason::BeyondKeep,
             pin_results: 0,
-            notice: false,
-            absorbs: false,
+            notices: Notices::Ordinary,
         }
     }
 

@@ -5,7 +5,7 @@ use crate::log::{
     StandIn, StandInKind, Trigger, Unit, VisitOutcome, Visited,
 };
 use crate::planted::{Bug, planted};
-use crate::window::{Cut, Decision, Fate, Memo, Projection, Verdict, VisitInfo};
+use crate::window::{Cut, Decision, Fate, Memo, Notices, Projection, Verdict, VisitInfo};
 
 use super::{Frame, Plan, Strategy, notice};
 
@@ -228,8 +228,9 @@ impl Look<'_> {
         words: &dyn Words,
     ) -> Option<(Decision, Message, Skeleton)> {
         let strategy = self.spec.split(':').next().unwrap_or_default();
+        let writes = cut.notices != Notices::Ordinary;
         let write = |decision: &Decision| {
-            let message = notice::write(self.state, decision, strategy).filter(|_| cut.notice)?;
+            let message = notice::write(self.state, decision, strategy).filter(|_| writes)?;
             let skeleton = words.skeleton(&message, &[]);
             Some((message, skeleton))
         };
@@ -243,7 +244,7 @@ impl Look<'_> {
         for _ in 0..NOTICE_TRIES {
             let mut absorbing = frame.decide(&Cut {
                 before: cut.before.saturating_add(room),
-                absorbs: true,
+                notices: Notices::Absorbed,
                 ..cut.clone()
             });
             let (message, skeleton) = write(&absorbing)?;

@@ -99,10 +99,20 @@ pub struct Cut {
     pub reason: LeftReason,
     /// The newest result of so many tools in use is held, as `last-tool-result`.
     pub pin_results: u64,
-    /// Whether a notice tells of what leaves. Notices then stay until one absorbs them.
-    pub notice: bool,
-    /// Whether notices leave because a new one will say what they said.
-    pub absorbs: bool,
+    /// What becomes of notices.
+    pub notices: Notices,
+}
+
+/// What a cut makes of notices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Notices {
+    /// They are candidates like others, and none is written.
+    #[default]
+    Ordinary,
+    /// They stay until one absorbs them; one is written where something leaves.
+    Kept,
+    /// They leave, because a new one takes their place.
+    Absorbed,
 }
 
 /// What becomes of a group at a visit.
@@ -451,12 +461,12 @@ pub fn decide<'g>(
             pins: state.pinned_results(cut.pin_results, &kept),
             kept,
             head: state.head_roots(cut.head),
-            spares_notices: cut.notice,
+            spares_notices: cut.notices != Notices::Ordinary,
             after: cut.before,
             ..Decision::default()
         },
     };
-    if cut.absorbs {
+    if cut.notices == Notices::Absorbed {
         walk.absorb();
     }
     match &cut.order {

@@ -19,7 +19,7 @@ mod view;
 pub use apply::Fold;
 pub use bind::{BindError, Binding, CallInfo};
 pub use group::{Groups, grouped};
-pub use guard::{Cut, Decision, Fate, GroupView, Keep, Order, Sizes, decide};
+pub use guard::{Cut, Decision, Fate, GroupView, Keep, Notices, Order, Sizes, decide};
 pub use measure::{COUNT, ESTIMATE, Measure, NoReading, TIKTOKEN, Tokens, Total, count, estimate};
 pub use outline::{Asked, Look, Outline, Placed, Step, Touched, answered, is_message};
 pub use output::{Age, AgeUnit, OUTPUT_BYTES_MIN, Smaller, Wanted};

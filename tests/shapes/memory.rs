@@ -85,6 +85,32 @@ fn lifetimes_are_told_in_calls_and_in_time_and_neither_is_made_from_the_other() 
     assert_eq!((fast.0, fast.1), (back.0, back.1), "counted, not clocked");
     assert_eq!((fast.2, slow.2), (Some(6 * 800), Some(6 * 240_000)));
     assert_eq!((fast.3, slow.3, back.3), ("ok", "ok", "went-back"));
+    // A lifetime that is set in calls ends alike in both; one in minutes goes by the minutes alone.
+    // Its end is an entry.
+    let left = |spec: &str, step: i64| {
+        let chat = chat(spec);
+        let at = |n: i64| Options {
+            at: Some(Micros(n * step)),
+            ..Options::default()
+        };
+        chat.append_with(message("U"), &at(0)).unwrap();
+        let id = chat.append_with(message("A"), &at(0)).unwrap().message();
+        for n in 1..=6_i64 {
+            let call = chat.call_with(&at(n), None).unwrap();
+            if !chat.window().unwrap().contains(id) {
+                assert_eq!(call.visits.len(), 1, "{spec}");
+                return Some(n);
+            }
+            chat.append_with(message("X"), &at(n)).unwrap();
+        }
+        None
+    };
+    for step in [800_000, 4 * minute] {
+        assert_eq!(left("expire:after=3", step), Some(4));
+    }
+    let (fast, slow) = (800_000, 2 * minute);
+    assert_eq!(left("expire:after=300,unit=time", fast), None);
+    assert_eq!(left("expire:after=300,unit=time", slow), Some(4));
 }
 
 /// B118. One group that rightly refused made the whole compaction fail, for good.

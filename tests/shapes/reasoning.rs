@@ -74,11 +74,17 @@ fn reasoning_is_never_shortened() {
     for long in [20_000, 200_000] {
         let mark = "\u{6f22}x \"q\" \u{1f600}".repeat(long / 10);
         let (message, wire) = thinks(&mark, Some("so"), &["a"]);
-        for spec in ["", "token-budget:limit=10,keep=2", "sliding-window:keep=2"] {
+        for spec in [
+            "",
+            "token-budget:limit=10,keep=2",
+            "sliding-window:keep=2",
+            "truncate-outputs:max=256",
+            "clear-tool-results:limit=1,keep=0;truncate-outputs:max=256",
+        ] {
             let chat = chat(spec);
             talk(&chat, "U");
             chat.append(message.clone()).unwrap();
-            talk(&chat, "Ra");
+            chat.append(Message::tool("a", &mark)).unwrap();
             chat.call().unwrap();
             assert_eq!(thinking(&chat), std::slice::from_ref(&wire), "{spec}");
             sound(&chat);
@@ -89,13 +95,23 @@ fn reasoning_is_never_shortened() {
 /// B113. Calls were pruned and left a message of reasoning alone.
 #[test]
 fn no_turn_is_left_with_reasoning_alone() {
-    for spec in every_cut() {
+    let smaller = [
+        "clear-tool-results:age=1,keep=0",
+        "truncate-outputs:max=256",
+    ];
+    for spec in every_cut().into_iter().chain(smaller.map(str::to_owned)) {
         let chat = chat(&spec);
         talk(&chat, "S U");
         for (n, end) in ["Ra A U", "A", "Ra", "U", "A U A U A"].iter().enumerate() {
             let (message, _) = thinks(&n.to_string(), None, &["a"]);
             chat.append(message).unwrap();
-            talk(&chat, end);
+            if let Some(rest) = end.strip_prefix("Ra") {
+                let out = Message::tool("a", &"out ".repeat(200));
+                chat.append(out).unwrap();
+                talk(&chat, rest);
+            } else {
+                talk(&chat, end);
+            }
             chat.call().unwrap();
             // Messages of one side in a row are one turn.
             let (messages, _) = sends(&chat, Profile::Anthropic);

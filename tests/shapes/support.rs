@@ -32,6 +32,11 @@ pub fn every_cut() -> Vec<String> {
         }
     }
     specs.push("head-tail:window=6;sliding-window:keep=3".to_owned());
+    for keep in 1..=4 {
+        specs.push(format!(
+            "sliding-window:keep={keep},pin-results=2,notice=auto"
+        ));
+    }
     specs
 }
 

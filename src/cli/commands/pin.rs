@@ -8,7 +8,7 @@ use crate::cli::errors::Failure;
 use crate::cli::{Context, args, stores};
 
 #[derive(Serialize)]
-struct Pinned {
+struct Done {
     schema: &'static str,
     conversation: String,
     /// The entry that records it.
@@ -27,7 +27,7 @@ pub fn run(cx: &mut Context, args: &args::Pin, pin: bool) -> Result<u8, Failure>
     let store = stores::existing(cx)?;
     let chat = stores::conversation(cx, &store)?;
     let ack = if pin { chat.pin(id)? } else { chat.unpin(id)? };
-    let done = Pinned {
+    let done = Done {
         schema: "ctxlog.pin/1",
         conversation: chat.name().to_owned(),
         seq: ack.last,
