@@ -5,6 +5,7 @@
 mod documents;
 mod files;
 mod layers;
+mod reference;
 mod shapes;
 
 use std::path::{Path, PathBuf};
