@@ -11,7 +11,7 @@ use crate::log::{GroupReason, LeftReason, MessageId, Role, Seq, Unit};
 
 use super::index::{GroupAt, Rank};
 use super::measure::Total;
-use super::output::Age;
+use super::output::{Age, Expired};
 use super::state::{MessageState, Projection};
 
 /// A group of the window now, as strategies see it.
@@ -192,6 +192,8 @@ pub struct Decision {
     /// Groups that hold the newest result of a tool in use.
     pub(super) pins: BTreeSet<usize>,
     spares_notices: bool,
+    /// Where only groups whose lifetime is over are asked: which those are.
+    pub(super) expired: Option<Expired>,
     /// How many groups the guard looked at.
     looked: usize,
     /// The measure after.
@@ -230,11 +232,18 @@ impl Decision {
         if self.put_back.contains_key(&group.rank) {
             return Fate::Refuses(GroupReason::IllegalOpener);
         }
-        if !self.asked.holds(group) {
+        if !self.asked.holds(group) || !self.is_expired(state, group) {
             return Fate::NotNeeded;
         }
         let refusal = self.refusal(state, group);
         refusal.map_or(Fate::NotNeeded, Fate::Refuses)
+    }
+
+    /// Whether a group is asked as far as lifetimes matter.
+    fn is_expired(&self, state: &Projection, group: GroupAt) -> bool {
+        let aside = || state.index.tally(group.root).aside();
+        let expired = self.expired.as_ref();
+        expired.is_none_or(|expired| expired.holds(group) && !aside())
     }
 
     /// The first reason why a group may not leave, if one holds.
@@ -261,7 +270,7 @@ impl Decision {
     #[must_use]
     pub fn pinned_messages(&self, state: &Projection) -> BTreeSet<MessageId> {
         let groups = self.pins.iter().filter_map(|root| state.index.at(*root));
-        let asked = groups.filter(|g| self.asked.holds(*g));
+        let asked = groups.filter(|g| self.asked.holds(*g) && self.is_expired(state, *g));
         let held = asked.filter(|g| self.refusal(state, *g) == Some(GroupReason::LastToolResult));
         held.flat_map(|g| state.visible_members(g.root).map(|m| m.id))
             .collect()
@@ -439,13 +448,11 @@ pub fn decide<'g>(
         Keep::Groups(kept) => Kept::Roots(kept.iter().filter_map(|g| root(*g)).collect()),
     };
     let expired = match &cut.order {
-        Order::Expired(age) => state.over_age(*age),
-        Order::Oldest | Order::Given(_) => Vec::new(),
+        Order::Expired(age) => Some(state.over_age(*age)),
+        Order::Oldest | Order::Given(_) => None,
     };
     let sizes = match &cut.sizes {
-        _ if matches!(cut.order, Order::Expired(_)) => {
-            Sized::Roots(expired.iter().map(|g| (g.root, 1)).collect())
-        }
+        _ if expired.is_some() => Sized::Expired,
         Sizes::Of(unit) => Sized::Of(*unit, tokens),
         Sizes::Given(sizes) => {
             let named = sizes.iter().enumerate();
@@ -462,6 +469,7 @@ pub fn decide<'g>(
             kept,
             head: state.head_roots(cut.head),
             spares_notices: cut.notices != Notices::Ordinary,
+            expired,
             after: cut.before,
             ..Decision::default()
         },
@@ -471,7 +479,7 @@ pub fn decide<'g>(
     }
     match &cut.order {
         Order::Oldest => walk.ask_oldest(),
-        Order::Expired(_) => walk.ask_given(expired.into_iter()),
+        Order::Expired(_) => walk.ask_expired(),
         Order::Given(order) => {
             let order = order.iter().filter_map(|g| state.index.at(root(*g)?));
             walk.ask_given(order);
@@ -488,6 +496,8 @@ pub fn decide<'g>(
 /// [`Sizes`] by the groups' roots.
 enum Sized<'a> {
     Of(Unit, Option<&'a Total>),
+    /// 1 for each group whose lifetime is over.
+    Expired,
     Roots(BTreeMap<usize, u64>),
 }
 
@@ -544,6 +554,19 @@ impl Walk<'_> {
         }
     }
 
+    /// Asks all groups whose lifetime is over, oldest first: of those that something holds none is
+    /// looked at.
+    fn ask_expired(&mut self) {
+        let until = self.decision.expired.as_ref().map_or(START, |e| e.until);
+        let state = self.state;
+        for group in state.index.free().take_while(|g| g.rank < until) {
+            if self.decision.is_expired(state, group) {
+                self.ask(group, self.cut.reason);
+            }
+        }
+        self.decision.asked = Asked::Before(until);
+    }
+
     fn ask_given(&mut self, order: impl Iterator<Item = GroupAt>) {
         let mut asked = BTreeSet::new();
         for group in order {
@@ -594,6 +617,7 @@ impl Walk<'_> {
                 let sizes = members.map(|m| tokens.map_or(0, |t| t.size(m)));
                 sizes.fold(0, u64::saturating_add)
             }
+            Sized::Expired => u64::from(self.decision.is_expired(self.state, group)),
             Sized::Of(..) if aside => 0,
             Sized::Of(Unit::Message, _) => {
                 let messages = self.state.index.tally(group.root).visible;

@@ -32,7 +32,7 @@ impl Keyed for GroupAt {
 /// What one message adds to its group's tally, in the order of its counters; and how large the
 /// largest tool output is that it shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Share([bool; 6], u64);
+pub(super) struct Share([bool; 7], u64);
 
 /// What is known of a group without asking its members.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -41,8 +41,10 @@ pub(super) struct Tally {
     pub visible: usize,
     envelope: usize,
     request: usize,
-    /// Members in the window that are notices.
+    /// Members in the window that are notices, and members that came later than where they stand:
+    /// they were brought back, or stand for others.
     notices: usize,
+    late: usize,
     /// Members with a call without a final result, and members that are pinned, wherever they are.
     open: usize,
     held: usize,
@@ -59,6 +61,7 @@ struct Filed {
     /// Its messages, where it is counted.
     outside: Option<usize>,
     notice: bool,
+    late: bool,
     free: bool,
 }
 
@@ -104,7 +107,7 @@ impl Tally {
         self.visible == 0 && self.open == 0 && self.held == 0
     }
 
-    fn counters(&mut self) -> [&mut usize; 6] {
+    fn counters(&mut self) -> [&mut usize; 7] {
         [
             &mut self.visible,
             &mut self.envelope,
@@ -112,6 +115,7 @@ impl Tally {
             &mut self.held,
             &mut self.open,
             &mut self.notices,
+            &mut self.late,
         ]
     }
 
@@ -162,6 +166,8 @@ pub(super) struct GroupIndex {
     aside: BTreeMap<Rank, usize>,
     /// Of them, notices.
     notices: BTreeMap<Rank, usize>,
+    /// Of those that are counted, groups that hold what came later than where it stands.
+    late: BTreeMap<Rank, usize>,
     /// Tool outputs.
     pub outputs: Outputs,
     /// Groups that nothing in the log holds.
@@ -199,6 +205,7 @@ impl GroupIndex {
                 tally.held,
                 tally.open,
                 tally.notices,
+                tally.late,
             ];
             for (sum, n) in joined.counters().into_iter().zip(sums) {
                 *sum = sum.saturating_add(n);
@@ -219,6 +226,9 @@ impl GroupIndex {
             return;
         };
         self.outside.remove(filed.rank);
+        if filed.late {
+            self.late.remove(&filed.rank);
+        }
         self.outside_messages = self.outside_messages.saturating_sub(messages);
         if let Some(run) = self.runs.find_mut(filed.run) {
             run.groups = run.groups.saturating_sub(1);
@@ -241,6 +251,9 @@ impl GroupIndex {
             return;
         };
         self.outside.insert(GroupAt { rank, root });
+        if filed.late {
+            self.late.insert(rank, root);
+        }
         self.outside_messages = self.outside_messages.saturating_add(messages);
         match self.runs.find_mut(filed.run) {
             Some(run) => run.groups = run.groups.saturating_add(1),
@@ -293,8 +306,15 @@ impl GroupIndex {
     }
 
     /// The groups that are counted, in order.
-    pub fn counted(&self) -> impl Iterator<Item = GroupAt> {
-        self.outside.iter().copied()
+    pub const fn counted(&self) -> &Ordered<GroupAt> {
+        &self.outside
+    }
+
+    /// Of those that are counted and stand before a rank, groups that hold what came later than
+    /// where it stands.
+    pub fn late_before(&self, rank: Rank) -> impl Iterator<Item = GroupAt> {
+        let late = self.late.range(..rank);
+        late.map(|(&rank, &root)| GroupAt { rank, root })
     }
 
     /// The notices.
@@ -375,6 +395,7 @@ impl Projection {
             message.pinned || message.restored.is_some_and(|at| now <= at),
             self.open_parts.range(parts).next().is_some(),
             visible && message.notice,
+            visible && message.is_late(),
         ];
         let output = if visible { largest_output(message) } else { 0 };
         Share(flags, output)
@@ -436,6 +457,7 @@ impl Projection {
             run: self.run_of(rank.0),
             outside: (!tally.aside()).then_some(tally.visible),
             notice: tally.is_notice(),
+            late: tally.late > 0,
             free: tally.reasons().next().is_none(),
         });
         if filed != tally.filed {

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::log::{LeftReason, MessageId, PartKind, PartSkeleton, Seq};
 
-use super::guard::{Asked, Decision, Kept};
+use super::guard::{Asked, Decision, END, Kept};
 use super::index::{GroupAt, Rank};
+use super::ordered::Ordered;
 use super::state::{Fact, MessageState, Projection};
 
 /// Outputs of fewer bytes are not worth a marker: it would hardly be smaller.
@@ -74,6 +75,35 @@ fn is_output(part: &PartSkeleton) -> bool {
     part.kind == PartKind::Result && !part.is(PartSkeleton::NATIVE)
 }
 
+/// The groups whose lifetime is over: those that are counted and stand before a rank, but for some
+/// that came later than where they stand.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Expired {
+    pub until: Rank,
+    pub young: BTreeSet<usize>,
+    count: usize,
+}
+
+impl Expired {
+    pub fn holds(&self, group: GroupAt) -> bool {
+        group.rank < self.until && !self.young.contains(&group.root)
+    }
+}
+
+/// How many come before the first of which something does not hold; it holds of none behind that.
+fn first_that_is_not(groups: &Ordered<GroupAt>, holds: impl Fn(&GroupAt) -> bool) -> usize {
+    let (mut from, mut to) = (0, groups.len());
+    while from < to {
+        let middle = from.midpoint(to);
+        if groups.get(middle).is_some_and(&holds) {
+            from = middle.saturating_add(1);
+        } else {
+            to = middle;
+        }
+    }
+    from
+}
+
 /// Which tool outputs a strategy gives a smaller form.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Wanted {
@@ -132,18 +162,39 @@ impl Projection {
         })
     }
 
-    /// The groups whose lifetime is over, oldest first, those that something holds included. What
-    /// stands aside has no lifetime.
-    pub(super) fn over_age(&self, age: Age) -> Vec<GroupAt> {
+    /// The groups whose lifetime is over, those that something holds included.
+    pub(super) fn over_age(&self, age: Age) -> Expired {
         let groups = self.index.counted();
-        let old = groups.take_while(|g| !self.is_young(g.rank.0, age));
-        old.filter(|g| self.is_over(g.root, age)).collect()
+        let old = |g: &GroupAt| !self.is_young(g.rank.0, age);
+        let count = match age.unit {
+            // Times may go back: the first that is young is the end.
+            AgeUnit::Time => groups.iter().take_while(|g| old(g)).count(),
+            AgeUnit::Call | AgeUnit::Entry => first_that_is_not(groups, old),
+        };
+        let until = groups.get(count).map_or(END, |g| g.rank);
+        let not_over = |g: &GroupAt| !self.is_over(g.root, age);
+        let young: BTreeSet<usize> = match age.unit {
+            AgeUnit::Time => {
+                let all = groups.iter().take(count).copied();
+                all.filter(not_over).map(|g| g.root).collect()
+            }
+            // Whatever came where it stands is as old as its place.
+            AgeUnit::Call | AgeUnit::Entry => {
+                let late = self.index.late_before(until);
+                late.filter(not_over).map(|g| g.root).collect()
+            }
+        };
+        Expired {
+            until,
+            count: count.saturating_sub(young.len()),
+            young,
+        }
     }
 
     /// How many groups' lifetime is over.
     #[must_use]
     pub fn count_over_age(&self, age: Age) -> u64 {
-        u64::try_from(self.over_age(age).len()).unwrap_or(u64::MAX)
+        u64::try_from(self.over_age(age).count).unwrap_or(u64::MAX)
     }
 
     /// The tool that a result part is of.

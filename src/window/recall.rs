@@ -17,7 +17,8 @@ pub struct Memo {
     /// Where what is kept began, and where what was asked ended.
     kept: Rank,
     asked: Rank,
-    /// Groups that were put back for the window's opener, and those that `pin-results` held.
+    /// Groups that were put back for the window's opener, those that `pin-results` held, and those
+    /// that are younger than where they stand.
     singled_out: Vec<usize>,
     /// The entry that filed the visit.
     filed: Option<Seq>,
@@ -38,6 +39,12 @@ pub struct Verdict<'a> {
 type Suspect = (Rank, usize, Option<usize>);
 
 impl Decision {
+    fn singled_out(&self) -> impl Iterator<Item = usize> {
+        let young = self.expired.iter().flat_map(|e| &e.young);
+        let put_back = self.put_back.values().chain(&self.pins);
+        put_back.chain(young).copied()
+    }
+
     /// What the next visit may build on; `None` where the strategy named its groups one by one.
     #[must_use]
     pub fn memo(&self, state: &Projection) -> Option<Memo> {
@@ -48,7 +55,7 @@ impl Decision {
             touched: state.index.touched_until(),
             kept: *kept,
             asked: *asked,
-            singled_out: self.put_back.values().chain(&self.pins).copied().collect(),
+            singled_out: self.singled_out().collect(),
             filed: None,
         })
     }

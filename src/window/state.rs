@@ -204,6 +204,12 @@ impl MessageState {
         past.max_by_key(|(since, _)| *since).map(|(_, end)| end)
     }
 
+    /// Whether its stay began later than where it stands: it was brought back, or stands for others.
+    pub(super) fn is_late(&self) -> bool {
+        let entered = self.lives.last().map(|life| life.entered.seq);
+        entered.is_some_and(|seq| seq > self.place)
+    }
+
     /// Who wrote it.
     #[must_use]
     pub fn author(&self) -> Author {

@@ -2,6 +2,8 @@
 //! Each guard says how much it read, so that it cannot pass by reading nothing, and is tried on
 //! something that it must refuse.
 
+#[path = "../common/data.rs"]
+mod data;
 mod documents;
 mod files;
 mod layers;

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{read, sources};
-
-#[path = "../common/data.rs"]
-mod data;
+use super::{data, read, sources};
 
 /// The systems and weaknesses, and how many items each has.
 const ITEMS: [(&str, u32); 6] = [

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{read, sources};
+use super::{data, read, sources};
 
-#[path = "../common/data.rs"]
-mod data;
 #[path = "../shapes/list.rs"]
 mod list;
 

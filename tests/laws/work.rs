@@ -67,6 +67,10 @@ fn rounds(spec: &str, keyed: bool, mut round: impl FnMut(&Conversation, usize)) 
 fn a_long_tool_loop_costs_the_same_per_call_to_its_end() {
     for spec in [
         "sliding-window:keep=100",
+        "sliding-window:keep=100,pin-results=2,notice=auto",
+        "buffer:keep=200",
+        "expire:after=100",
+        "clear-tool-results:age=5,keep=3",
         "head-tail:window=200",
         "token-budget:limit=2000,measure=estimate",
     ] {
@@ -113,20 +117,27 @@ fn explaining_costs_the_message_and_not_the_log() {
 /// How many groups and messages a look of this strategy asks now.
 fn asked(p: &Projection, strategy: &dyn Strategy) -> usize {
     let frame = Frame::new(p, strategy.measure());
-    let Plan::Due { cut, .. } = strategy.plan(&frame) else {
-        return 0;
+    let (decision, made) = match strategy.plan(&frame) {
+        Plan::Due { cut, .. } => {
+            let decision = decide(p, &cut, frame.tokens().ok(), &|| frame.groups());
+            (decision, 0)
+        }
+        Plan::Shrink { shrink, .. } => {
+            let smaller = p.smaller(&shrink.wanted);
+            (smaller.decision, smaller.messages.len())
+        }
+        Plan::NotDue | Plan::Unmeasurable(_) => return 0,
     };
-    let decision = decide(p, &cut, frame.tokens().ok(), &|| frame.groups());
     let index = p.strategy_named(&strategy.spec());
     let fruitless = index
         .and_then(|s| p.newest_visit(s))
         .is_some_and(|v| !v.freed);
-    if fruitless && !decision.frees() {
+    if fruitless && !decision.frees() && made == 0 {
         return decision.looked(); // it stands down
     }
     let before = index.and_then(|s| p.visit_of(s, p.visits_of(s).checked_sub(1)?));
     let verdicts = p.verdicts(&decision, index, before.map(|v| v.fact.seq));
-    decision.looked() + verdicts.len()
+    decision.looked() + made + verdicts.len()
 }
 
 /// A conversation that only its own shape makes hard: what is said in each round, and how many
@@ -183,6 +194,20 @@ const SHAPES: &[Shape] = &[
         },
     },
     Shape {
+        name: "large outputs of one tool, some of them held",
+        before: 600,
+        round: |chat, n| {
+            call(chat);
+            let out = Message::tool("c", &"out ".repeat(90 + n % 7));
+            if n == 100 {
+                let id = chat.append(out).unwrap().message();
+                chat.pin(id).unwrap();
+            } else {
+                say(chat, out);
+            }
+        },
+    },
+    Shape {
         name: "a long envelope",
         before: 1_000,
         round: |chat, n| {
@@ -206,6 +231,13 @@ fn a_look_asks_what_changed_in_every_worst_shape() {
         "sliding-window:keep=40,unit=request",
         "head-tail:window=20,head=1",
         "token-budget:limit=200,keep=3,measure=estimate",
+        "buffer:keep=40",
+        "sliding-window:keep=2,pin-results=2,notice=auto",
+        "token-budget:limit=200,keep=3,measure=estimate,pin-results=2,notice=auto",
+        "expire:after=30,unit=entry",
+        "expire:after=30,unit=call,pin-results=2",
+        "clear-tool-results:age=3,keep=3",
+        "truncate-outputs:max=300",
     ] {
         let strategy = parse(spec).unwrap();
         for shape in SHAPES {
