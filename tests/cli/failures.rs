@@ -40,7 +40,7 @@ fn every_command_has_help_with_examples() {
     let place = Place::new();
     for command in [
         "demo", "import", "append", "call", "report", "ls", "status", "log", "show", "window",
-        "why", "restore", "lint", "verify", "export",
+        "why", "restore", "pin", "unpin", "lint", "verify", "export",
     ] {
         let help = place.run(&[command, "--help"]).done();
         assert!(
@@ -50,6 +50,23 @@ fn every_command_has_help_with_examples() {
             help.out
         );
         assert_eq!(help.err, "");
+    }
+}
+
+#[test]
+fn the_help_names_every_strategy_and_preset() {
+    let place = Place::new();
+    let presets: Vec<&str> = ctxlog::strategy::presets().map(|p| p.0).collect();
+    for command in ["import", "call"] {
+        let help = place.run(&[command, "--help"]).done().out;
+        let listed = |name: &str| help.split([' ', ',', ':']).any(|word| word == name);
+        for name in ctxlog::strategy::NAMES
+            .iter()
+            .copied()
+            .chain(presets.iter().copied())
+        {
+            assert!(listed(name), "{command} --help does not name {name}");
+        }
     }
 }
 

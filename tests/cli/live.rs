@@ -1,6 +1,6 @@
 //! The live loop from a shell.
 
-use super::shapes::{Appended, Window};
+use super::shapes::{Appended, Pinned, Window};
 use super::support::{Place, calling};
 
 #[test]
@@ -139,4 +139,87 @@ fn what_is_no_message_is_refused_and_nothing_is_created() {
             .failed(2, "invalid-message");
     }
     assert!(!place.store().exists());
+}
+
+#[test]
+fn a_pin_keeps_a_message_until_it_is_taken_away() {
+    let place = Place::new();
+    for text in ["one", "two", "three"] {
+        let said = ["append", "-c", "a", "--role", "assistant", "--text", text];
+        place.run(&said).done();
+    }
+    let pinned: Pinned = place.run(&["pin", "m1", "--json"]).done().json();
+    assert_eq!((pinned.message.as_str(), pinned.pinned), ("m1", true));
+    assert_eq!(pinned.head.seq, pinned.seq);
+    place
+        .run(&["pin", "m1", "--json"])
+        .failed(1, "nothing-matches");
+    place
+        .run(&["pin", "it:1", "--json"])
+        .failed(2, "invalid-selector");
+    let strategy = ["call", "--strategy", "sliding-window:keep=1", "--json"];
+    place.run(&strategy).done();
+    let window: Window = place.run(&["window", "--json"]).done().json();
+    let kept: Vec<_> = window
+        .messages
+        .iter()
+        .map(|m| (m.id.as_str(), m.pinned))
+        .collect();
+    assert_eq!(kept, [("m1", true), ("m3", false)]);
+    let told = place.run(&["why", "m1"]).done().out;
+    assert!(
+        told.contains("pinned: A person or the application pinned it"),
+        "{told}"
+    );
+    let unpinned: Pinned = place.run(&["unpin", "m1", "--json"]).done().json();
+    assert!(!unpinned.pinned);
+    let log = place.run(&["log"]).done().out;
+    assert!(
+        log.contains("m1 pinned") && log.contains("m1 unpinned"),
+        "{log}"
+    );
+    place.run(&["call"]).done();
+    let window: Window = place.run(&["window", "--json"]).done().json();
+    assert_eq!(window.messages.len(), 1);
+    place
+        .run(&["unpin", "m1", "--json"])
+        .failed(1, "nothing-matches");
+}
+
+#[test]
+fn a_cut_output_is_told_and_can_be_brought_back() {
+    let place = Place::new();
+    place.run(&["append", "-c", "a", "--text", "x"]).done();
+    place.feed(&["append"], &calling("find")).done();
+    let long = "row of output ".repeat(60);
+    let result = ["append", "--result-of", "call_0", "--text", &long];
+    place.run(&result).done();
+    let chain = [
+        "--strategy",
+        "truncate-outputs:max=400",
+        "--strategy",
+        "agentfootprint:keep=4",
+    ];
+    place
+        .run(&[&["call", "--json"][..], &chain].concat())
+        .done();
+    let show = place.run(&["show", "s:5"]).done().out;
+    assert!(
+        show.contains("replace") && show.contains("bytes cut]"),
+        "{show}"
+    );
+    assert!(show.contains("from m3 on"), "{show}");
+    let why = place.run(&["why", "m3"]).done().out;
+    assert!(why.contains("form     it:1  s:5  replaced"), "{why}");
+    let status: serde_json::Value = place.run(&["status", "--json"]).done().json();
+    let pressure = &status["pressure"][0];
+    assert_eq!(pressure["strategy"], "truncate-outputs:max=400,unit=bytes");
+    assert_eq!(
+        (&pressure["overflow"], &pressure["outcome"]),
+        (&1.into(), &"done".into())
+    );
+    place.run(&["restore", "s:5"]).done();
+    let window = place.run(&["window", "--format", "text"]).done().out;
+    assert!(window.contains(long.trim()), "{window}");
+    place.run(&["verify"]).done();
 }

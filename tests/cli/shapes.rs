@@ -297,3 +297,14 @@ pub struct Restored {
     pub entered: Vec<String>,
     pub head: Head,
 }
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pinned {
+    pub schema: String,
+    pub conversation: String,
+    pub seq: u64,
+    pub message: String,
+    pub pinned: bool,
+    pub head: Head,
+}

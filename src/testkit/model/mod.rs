@@ -4,7 +4,8 @@
 //! It uses the words of [`crate::log`] and nothing of `window`, `strategy` and `engine`: a plain list
 //! of entries, every question answered by scanning it. `fold` says what stands after an entry,
 //! `decide` what a request must do, `bind` which call a result answers, `look` what a strategy's
-//! visit comes to, `edit` what restoring and undoing give back.
+//! visit comes to, `pins` which results are held and what a notice says, `outputs` which outputs get
+//! smaller, `edit` what restoring and undoing give back.
 
 mod bind;
 mod check;
