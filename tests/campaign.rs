@@ -29,7 +29,7 @@ fn the_laws_hold_over_mixed_scripts() {
 
 #[test]
 fn the_generators_reach_every_reason_that_scripts_can_reach() {
-    let tried = try_scripts(work(), 60_000, &|_, _| Ok(())).unwrap();
+    let tried = try_scripts(work(), 120_000, &|_, _| Ok(())).unwrap();
     println!("{}", tried.reached);
     // What needs a directory or a changed transcript is counted where the figure is made.
     let apart = ["source-diverged", "too-large", "store-busy"];

@@ -39,8 +39,6 @@ pub fn words() -> impl Strategy<Value = Words> {
     prop_oneof![
         30 => kind,
         3 => repeated("long ", 900),
-        2 => repeated("a line of output\n", 40),
-        2 => long_json(),
         1 => repeated("large\u{1f642}", 7_000),
     ]
 }
@@ -52,6 +50,15 @@ fn long_json() -> impl Strategy<Value = Words> {
         let row = format!("{{\"id\": 9007199254740993, \"html\": \"{name}\"}}");
         Words::new(format!("[{}]", vec![row; rows].join(", ")))
     })
+}
+
+/// What a tool gives: words of any kind, and often more than anybody reads.
+fn output() -> impl Strategy<Value = Words> {
+    let lines = (16..90_u16).prop_map(|times| Words {
+        text: "a line of output\n".to_owned(),
+        times,
+    });
+    prop_oneof![3 => words(), 2 => lines, 1 => long_json()]
 }
 
 /// Someone says something.
@@ -74,7 +81,7 @@ pub fn traffic() -> impl Strategy<Value = Op> {
         vec(0..10_usize, 1..6),
         prop::bool::weighted(0.2),
         some_words(),
-        words(),
+        output(),
     );
     prop_oneof![
         8 => calls.prop_map(|(count, words)| Op::Calls { count, words }),
@@ -151,22 +158,26 @@ pub fn spec() -> impl Strategy<Value = String> {
     let age = prop_oneof![Just("call"), Just("entry")];
     let expire = (1..8_u64, age).prop_map(|(after, u)| format!("expire:after={after},unit={u}"));
     let when = prop_oneof![
-        (1..1_500_u64).prop_map(|limit| format!("limit={limit}")),
-        (1..4_u64).prop_map(|age| format!("age={age}")),
+        3 => (1..300_u64).prop_map(|limit| format!("limit={limit}")),
+        1 => (1..4_u64).prop_map(|age| format!("age={age}")),
     ];
     let except =
         prop_oneof![3 => Just(""), 1 => Just(",except=tool1"), 1 => Just(",except=tool0+tool2")];
-    let least = prop_oneof![3 => Just(String::new()), 1 => (1..3_000_u64).prop_map(|n| format!(",at-least={n}"))];
-    let clear = (when, 0..4_u64, except, least)
+    let least = prop_oneof![
+        1 => Just(String::new()),
+        2 => (500..9_000_u64).prop_map(|n| format!(",at-least={n}"))
+    ];
+    let keep = prop_oneof![2 => Just(0), 1 => 1..4_u64];
+    let clear = (when, keep, except, least)
         .prop_map(|(when, keep, e, l)| format!("clear-tool-results:{when},keep={keep}{e}{l}"));
     let truncate =
         (256..3_000_u64).prop_map(|max| format!("truncate-outputs:max={max},unit=bytes"));
     let pins = prop_oneof![3 => Just(String::new()), 2 => (1..4_u64).prop_map(|n| format!(",pin-results={n}"))];
     let notice = prop_oneof![2 => Just(""), 1 => Just(",notice=auto")];
-    let own = prop_oneof![4 => keeps, 2 => budget, 2 => expire, 2 => clear, 2 => truncate];
+    let own = prop_oneof![4 => keeps, 2 => budget, 2 => expire, 4 => clear, 2 => truncate];
     prop_oneof![
         10 => (own, pins, notice).prop_map(|(spec, pins, notice)| format!("{spec}{pins}{notice}")),
-        1 => (1..12_u64, 0..4_u64).prop_map(|(limit, keep)| MakeRoom::new(limit, keep).spec()),
+        2 => (1..12_u64, 0..4_u64).prop_map(|(limit, keep)| MakeRoom::new(limit, keep).spec()),
     ]
 }
 
@@ -182,7 +193,7 @@ pub fn times() -> impl Strategy<Value = Vec<i64>> {
 /// A round of a conversation that goes well: a person asks, tools are called and answer, the model
 /// answers and its run has settled.
 fn round() -> impl Strategy<Value = Vec<Op>> {
-    let tools = proptest::option::weighted(0.4, (1..=4_usize, any::<bool>(), words()));
+    let tools = proptest::option::weighted(0.6, (1..=4_usize, any::<bool>(), output()));
     (words(), tools, words(), prop::bool::weighted(0.8), call()).prop_map(
         |(question, tools, answer, called, call)| {
             let mut ops = vec![Op::Say(Speaker::Person, question)];
