@@ -189,7 +189,7 @@ fn law_broken_by<S: Strategy + Default + 'static>() -> Law {
         "{said}"
     );
     let script = rejected.script.as_ref().unwrap();
-    assert!(script.ops.len() <= 12, "a person has to read this:\n{said}");
+    assert!(script.ops.len() <= 16, "a person has to read this:\n{said}");
     let again = replay(&script.to_string(), &[Arc::new(S::default())]);
     assert!(
         matches!(again, Err(Problem::Broken(_))),

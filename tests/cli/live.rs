@@ -1,6 +1,6 @@
 //! The live loop from a shell.
 
-use super::shapes::{Appended, Pinned, Window};
+use super::shapes::{Appended, PinDone, Window};
 use super::support::{Place, calling};
 
 #[test]
@@ -148,7 +148,7 @@ fn a_pin_keeps_a_message_until_it_is_taken_away() {
         let said = ["append", "-c", "a", "--role", "assistant", "--text", text];
         place.run(&said).done();
     }
-    let pinned: Pinned = place.run(&["pin", "m1", "--json"]).done().json();
+    let pinned: PinDone = place.run(&["pin", "m1", "--json"]).done().json();
     assert_eq!((pinned.message.as_str(), pinned.pinned), ("m1", true));
     assert_eq!(pinned.head.seq, pinned.seq);
     place
@@ -171,7 +171,7 @@ fn a_pin_keeps_a_message_until_it_is_taken_away() {
         told.contains("pinned: A person or the application pinned it"),
         "{told}"
     );
-    let unpinned: Pinned = place.run(&["unpin", "m1", "--json"]).done().json();
+    let unpinned: PinDone = place.run(&["unpin", "m1", "--json"]).done().json();
     assert!(!unpinned.pinned);
     let log = place.run(&["log"]).done().out;
     assert!(

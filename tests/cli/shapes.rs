@@ -300,7 +300,7 @@ pub struct Restored {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Pinned {
+pub struct PinDone {
     pub schema: String,
     pub conversation: String,
     pub seq: u64,
