@@ -48,7 +48,7 @@ bugs! {
     RepeatedIdsAreSent = "repeated-ids-are-sent", "legality", "Calls with the same id are sent as they are.";
     SupersededIsGone = "superseded-is-gone", "conservation", "What a real result stands for now is told to be gone.";
     OneReasonIsRecorded = "one-reason-is-recorded", "accounting", "A visit records the refusals of one reason only.";
-    MarkerIsLonger = "marker-is-longer", "shrink", "What stands in the place of a cleared output is longer than it was.";
+    NoticesAreAlwaysWritten = "notices-are-always-written", "shrink", "A notice is written that is longer than what it tells of.";
     NeverStandsDown = "never-stands-down", "progress", "A visit that frees nothing is filed again at every call.";
     ClockOrders = "clock-orders", "order", "The oldest is what has the earliest wall time.";
     DigestOmitsForm = "digest-omits-form", "replay", "A window's digest does not say which content a message has.";

@@ -2,6 +2,7 @@
 //! show, quotes nothing that anybody said, and is never longer than what it tells of.
 
 use crate::log::{Author, LeftReason, Message, Part, Role};
+use crate::planted::{Bug, planted};
 use crate::window::{Decision, Projection};
 
 /// At most so many tools are named.
@@ -60,7 +61,7 @@ pub(super) fn write(state: &Projection, decision: &Decision, strategy: &str) -> 
     let rich = named(&gone.tools).map(|tools| format!("{plain} {tools}"));
     let shorter = |text: &String| {
         let length = u64::try_from(text.encode_utf16().count()).unwrap_or(u64::MAX);
-        length < gone.utf16
+        length < gone.utf16 || planted(Bug::NoticesAreAlwaysWritten)
     };
     let text = rich.filter(shorter).or(Some(plain).filter(shorter))?;
     let parts = vec![Part::text(text)];

@@ -4,7 +4,6 @@ use crate::log::{
     Block, BlockBody, Change, Fields, LeftReason, Message, MessageId, PartBody, Ranges, Reading,
     Shape, Source, StandIn, StandInKind, Unit, VisitOutcome, Visited,
 };
-use crate::planted::{Bug, planted};
 use crate::window::{Decision, MessageState, Smaller, Wanted};
 
 use super::Frame;
@@ -69,10 +68,7 @@ impl To {
 fn marker(id: MessageId, content: &[Block]) -> Vec<Block> {
     let bytes = content.iter().map(|b| b.body.bytes());
     let bytes = bytes.fold(0, usize::saturating_add);
-    let mut text = format!("[output cleared: {bytes} bytes, kept in the log as {id}]");
-    if planted(Bug::MarkerIsLonger) {
-        text.push_str(&" ".repeat(bytes));
-    }
+    let text = format!("[output cleared: {bytes} bytes, kept in the log as {id}]");
     vec![Block {
         body: BlockBody::Text(text),
         extra: Fields::new(),
