@@ -84,10 +84,17 @@ impl Block {
     }
 }
 
-/// The number of records of a block, from the beginning of its content.
-pub(super) fn count(content: &[u8]) -> Option<u64> {
-    let count = content.get(1..)?.first_chunk::<NUMBER_BYTES>()?;
-    Some(u64::from(u32::from_be_bytes(*count)))
+/// The number of records of a block and its size, unpacked, from the beginning of its content.
+pub(super) fn size(content: &[u8]) -> Option<(u64, usize)> {
+    let (count, rest) = content.get(1..)?.split_first_chunk::<NUMBER_BYTES>()?;
+    let raw = rest.first_chunk::<NUMBER_BYTES>()?;
+    let raw = usize::try_from(u32::from_be_bytes(*raw)).ok()?;
+    Some((u64::from(u32::from_be_bytes(*count)), raw))
+}
+
+/// Whether a block of this size, unpacked, is so small that what follows is packed into it as well.
+pub(super) fn takes_more(bytes: usize) -> bool {
+    bytes < BLOCK_BYTES / 2
 }
 
 /// Whether compressing is worth it for the records to come.
@@ -98,17 +105,17 @@ pub(super) struct Prospect {
 }
 
 impl Prospect {
-    pub(super) fn is_hopeless(self) -> bool {
+    fn is_hopeless(self) -> bool {
         self.hopeless_bytes > 0
     }
 }
 
-/// Packs records, given what came of those before them.
+/// Packs records, given what came of those before them. Gives the size unpacked beside.
 pub(super) fn pack<'a>(
     records: impl Iterator<Item = &'a [u8]>,
     prospect: &mut Prospect,
     codec: &mut Codec,
-) -> Vec<u8> {
+) -> (Vec<u8>, usize) {
     let mut raw = std::mem::take(&mut codec.raw);
     raw.clear();
     let mut count = 0_u32;
@@ -132,9 +139,10 @@ pub(super) fn pack<'a>(
     content.extend(count.to_be_bytes());
     content.extend(length(raw.len()).to_be_bytes());
     content.extend_from_slice(bytes);
+    let size = raw.len();
     raw.shrink_to(SCRATCH_BYTES);
     codec.raw = raw;
-    content
+    (content, size)
 }
 
 /// Unpacks a block; `None` where its bytes are none.
@@ -255,6 +263,7 @@ mod tests {
             prospect,
             &mut Codec::default(),
         )
+        .0
     }
 
     proptest! {
@@ -263,7 +272,7 @@ mod tests {
             records in records(), first in 0_u64..9, hopeless_bytes in 0_usize..3
         ) {
             let content = packed(&records, &mut Prospect { hopeless_bytes });
-            prop_assert_eq!(count(&content), Some(records.len() as u64));
+            prop_assert_eq!(size(&content).map(|(count, _)| count), Some(records.len() as u64));
             let block = unpack(Seq(first), &content, &mut Codec::default()).unwrap();
             prop_assert!(block.records().eq(records.iter().map(Vec::as_slice)));
             prop_assert_eq!(block.end(), Seq(first + records.len() as u64));

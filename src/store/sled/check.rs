@@ -68,7 +68,7 @@ impl Check<'_> {
     /// Whoever has a value of any kind.
     fn owners(&mut self) -> BTreeSet<ConversationId> {
         let mut owners = BTreeSet::new();
-        for tag in [keys::BLOCK, keys::DERIVED, keys::HEAD, keys::LOG] {
+        for tag in [keys::BLOCK, keys::DERIVED, keys::HEAD] {
             let end = keys::after(&[tag]);
             let mut from = vec![tag];
             while let Some(key) = self.first_key(&from, &end) {
@@ -136,15 +136,6 @@ impl Check<'_> {
                 check.block(&mut walk, first, content, &mut codec);
             }
         });
-        let singles = keys::owned(keys::LOG, conversation);
-        self.contents(&singles, conversation, |check, key, content| {
-            let Some(seq) = keys::seq(key) else { return };
-            check.step(&mut walk, seq, seq);
-            match content {
-                Ok(record) => check.record(&walk, seq, record),
-                Err(flaw) => check.report(conversation, Some(seq), format!("the entry: {flaw}")),
-            }
-        });
         if let Some(span) = span {
             let due = walk.due.unwrap_or(span.first);
             self.gap(conversation, due, span.head.seq.next());
@@ -182,10 +173,7 @@ impl Check<'_> {
     fn last_of_block(&mut self, walk: &Walk, first: Seq) -> Seq {
         let behind = keys::after(&keys::block(walk.conversation, first));
         let blocks = keys::after(&keys::owned(keys::BLOCK, walk.conversation));
-        let singles = keys::owned(keys::LOG, walk.conversation);
-        let next = self
-            .first_key(&behind, &blocks)
-            .or_else(|| self.first_key(&singles, &keys::after(&singles)));
+        let next = self.first_key(&behind, &blocks);
         let next = next.as_deref().and_then(keys::seq);
         let last = next.map(|next| Seq(next.0.saturating_sub(1)));
         let head = walk.span.map(|span| span.head.seq);

@@ -176,15 +176,6 @@ impl Engine {
         guarded("writing", || tree.apply_batch(batch))
     }
 
-    /// Writes one value. Until more is asked, it survives no kill; but where a later one does, it does.
-    pub(super) fn put(&self, (key, value): Change) -> Result<(), StoreError> {
-        let tree = self.tree()?;
-        guarded("writing", || match value {
-            Some(value) => tree.insert(key, value).map(drop),
-            None => tree.remove(key).map(drop),
-        })
-    }
-
     /// Hands everything applied to the system: it survives a killed process.
     pub(super) fn flush(&self) -> Result<(), StoreError> {
         let tree = self.tree()?;

@@ -7,7 +7,7 @@ use super::block::Block;
 use super::engine::{ContentError, damaged};
 use super::record::{self, Encoded, Held};
 use super::tail::place;
-use super::{SledStore, at, check, frame, keys, tally};
+use super::{SledStore, check, frame, keys, tally};
 use crate::log::{ConversationId, Seq};
 use crate::store::{Listed, Payload, StoreError};
 
@@ -86,36 +86,20 @@ impl SledStore {
         }
     }
 
-    /// The record of an entry, wherever it is. It may move from one place to the next while they are
-    /// looked at; so where it is in none, they are looked at again while nothing moves.
+    /// The record of an entry, wherever it is: it is in the tree before it ceases to wait.
     fn find_record(
         &self,
         conversation: ConversationId,
         seq: Seq,
     ) -> Result<Option<Found>, StoreError> {
-        match self.look(conversation, seq)? {
-            None => {
-                let _gate = self.shared().gate();
-                self.look(conversation, seq)
-            }
-            found => Ok(found),
-        }
-    }
-
-    fn look(&self, conversation: ConversationId, seq: Seq) -> Result<Option<Found>, StoreError> {
-        let (shared, engine) = (self.shared(), self.engine());
+        let shared = self.shared();
         if let Some(block) = shared.blocks.kept_holding(conversation, seq) {
             return Ok(Some(Found::Packed(block)));
         }
         if let Some(record) = shared.queue().record(conversation, seq) {
             return Ok(Some(Found::Waiting(seq, record)));
         }
-        let single = engine.content(&keys::entry(conversation, seq));
-        let single = single.map_err(|e| at(conversation, Some(seq), "the entry", e))?;
-        if let Some(record) = single {
-            return Ok(Some(Found::Single(seq, record)));
-        }
-        let block = shared.blocks.holding(engine, conversation, seq)?;
+        let block = shared.blocks.holding(self.engine(), conversation, seq)?;
         Ok(block.map(Found::Packed))
     }
 
@@ -144,7 +128,11 @@ impl SledStore {
         conversation: ConversationId,
         name: &str,
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        match self.engine().content(&keys::derived(conversation, name)) {
+        let key = keys::derived(conversation, name);
+        if let Some(bytes) = self.shared().queue().derived.get(&key) {
+            return Ok(Some(bytes.to_vec()));
+        }
+        match self.engine().content(&key) {
             Ok(found) => Ok(found),
             // It may vanish at any time, and can be made again; `check` still reports it.
             Err(ContentError::Flawed(_)) => Ok(None),
@@ -163,8 +151,22 @@ impl SledStore {
         if from >= to {
             return Ok(None);
         }
+        // What waits is newer than what is in the tree, and moves from the one to the other.
+        let waiting = self
+            .shared()
+            .queue()
+            .derived
+            .range(from.clone()..to.clone())
+            .next_back()
+            .map(|(key, bytes)| (key.clone(), bytes.to_vec()));
         for found in self.engine().scan(&from, &to)?.backwards() {
             let (key, _) = found?;
+            if waiting
+                .as_ref()
+                .is_some_and(|(newest, _)| newest[..] >= key[..])
+            {
+                break;
+            }
             let Some((base, 0)) = keys::content(&key) else {
                 continue; // read with the first chunk
             };
@@ -175,17 +177,22 @@ impl SledStore {
                 return Ok(Some((name.to_owned(), bytes)));
             }
         }
-        Ok(None)
+        let named =
+            |(key, bytes): (Vec<u8>, _)| Some((keys::derived_name(&key)?.to_owned(), bytes));
+        Ok(waiting.and_then(named))
     }
 
     pub(super) fn read_check(
         &self,
         conversation: Option<ConversationId>,
     ) -> Result<Vec<StoreError>, StoreError> {
+        if self.inner.salvage.is_none() && self.shared().poisoned().is_none() {
+            self.shared().settle()?; // so that it is all there to be looked at
+        }
         let mut found = check::check(self.engine(), self.shared().gate_of(), conversation);
         found.extend(self.shared().media.check(conversation)?);
         if conversation.is_none() {
-            let synced = self.inner.directory.synced()?;
+            let synced = self.inner.directory.synced()?.map(|synced| synced.tally);
             let _gate = self.shared().gate();
             found.extend(tally::verify(self.engine(), synced).err());
             if self.inner.salvage.as_ref().is_some_and(|s| s.passed_over) {
@@ -193,6 +200,8 @@ impl SledStore {
                             missing, or as it was before";
                 found.push(damaged(what.into()));
             }
+            let journal = self.inner.salvage.as_ref().and_then(|s| s.journal.clone());
+            found.extend(journal.map(damaged));
         }
         Ok(found)
     }
@@ -231,7 +240,6 @@ const CONTRADICTION: &str = "the entry's lengths contradict each other";
 /// Where a record was found.
 enum Found {
     Waiting(Seq, Arc<[u8]>),
-    Single(Seq, Vec<u8>),
     Packed(Arc<Block>),
 }
 
@@ -240,7 +248,6 @@ impl Found {
     fn record(&self, seq: Seq) -> Option<&[u8]> {
         match self {
             Self::Waiting(own, record) => (*own == seq).then_some(record),
-            Self::Single(own, record) => (*own == seq).then_some(record),
             Self::Packed(block) => block.record(seq),
         }
     }

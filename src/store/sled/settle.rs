@@ -1,0 +1,213 @@
+//! Bringing what was accepted into sled's tree, packed into blocks.
+
+use super::block::{self, Codec, Prospect};
+use super::frame::{self, Change, Span};
+use super::keys;
+use super::queue::{Growth, Moved};
+use super::tail::Waiting;
+use super::tally::Tally;
+use super::writer::Shared;
+use crate::log::{ConversationId, Head, Seq};
+use crate::store::StoreError;
+
+/// The bytes after which what was applied is synced. sled takes what it flushed for safe, and reuses
+/// the space of what that replaces: were much of it flushed and not synced, a power cut could take the
+/// new place of something after the old one was overwritten. sled writes up to six times what it is
+/// given, so that this is less than one of its segments.
+const APPLIED_BYTES: usize = 64 << 10;
+/// The bytes of records that are packed at once.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// What a record's values are rewritten to.
+#[derive(Default)]
+pub(super) struct Rewrite {
+    pub(super) changes: Vec<Change>,
+    /// The block it lies in, by its first entry.
+    pub(super) block: Option<(ConversationId, Seq)>,
+}
+
+/// The number behind so many entries.
+fn after(seq: Seq, count: usize) -> Seq {
+    let count = u64::try_from(count).unwrap_or(u64::MAX);
+    Seq(seq.0.saturating_add(count))
+}
+
+/// What only one thread at a time has: the tree, to be written.
+#[derive(Debug)]
+pub(super) struct Settler {
+    tally: Tally,
+    pub(super) codec: Codec,
+}
+
+/// What is written together.
+#[derive(Default)]
+struct Pile {
+    changes: Vec<Change>,
+    bytes: usize,
+    moved: Vec<Moved>,
+}
+
+impl Pile {
+    fn add(&mut self, changes: Vec<Change>) {
+        for (key, value) in &changes {
+            let value = value.as_ref().map_or(0, Vec::len);
+            self.bytes = self.bytes.saturating_add(key.len()).saturating_add(value);
+        }
+        self.changes.extend(changes);
+    }
+}
+
+impl Settler {
+    pub(super) fn new(tally: Tally) -> Self {
+        let codec = Codec::default();
+        Self { tally, codec }
+    }
+
+    /// Brings everything that was accepted into the tree, and this to the disk.
+    pub(super) fn settle(&mut self, shared: &Shared) -> Result<(), StoreError> {
+        let load = shared.queue().load();
+        shared.media.sync()?; // what is written now may mention what was put before
+        let mut pile = Pile::default();
+        for growth in &load.grown {
+            self.grow(shared, growth, &mut pile)?;
+        }
+        for (key, bytes) in &load.derived {
+            let mut changes = shared.engine.removals(key)?;
+            frame::write_content(key, bytes, &mut changes);
+            pile.add(changes);
+            self.relieve(shared, &mut pile)?;
+        }
+        self.apply(shared, pile)?;
+        shared.queue().settle(&load);
+        Ok(())
+    }
+
+    /// Puts what waits of a log into blocks. Its head moves only to where an append ends.
+    fn grow(
+        &mut self,
+        shared: &Shared,
+        growth: &Growth,
+        pile: &mut Pile,
+    ) -> Result<(), StoreError> {
+        let id = growth.conversation;
+        let (mut last, mut prospect) = (growth.last, growth.prospect);
+        let (mut from, mut name) = (growth.from, growth.birth.as_ref());
+        let mut next = from.map_or(growth.first, |span| span.head.seq.next());
+        let (mut start, mut bytes) = (0_usize, 0_usize);
+        for (index, one) in growth.waiting.iter().enumerate() {
+            bytes = bytes.saturating_add(one.record.len());
+            let behind = index.saturating_add(1);
+            let enough = bytes >= PIECE_BYTES || behind == growth.waiting.len();
+            let Some(hash) = one.end.filter(|_| enough) else {
+                continue;
+            };
+            let piece = growth.waiting.get(start..behind).unwrap_or_default();
+            (start, bytes) = (behind, 0);
+            let mut changes = self.pack(shared, id, next, piece, (&mut last, &mut prospect))?;
+            next = after(next, piece.len());
+            let seq = Seq(next.0.saturating_sub(1));
+            let to = Span {
+                first: growth.first,
+                head: Head { seq, hash },
+            };
+            if let Some(key) = name.take() {
+                let owner = frame::seal(key, id.0.to_vec());
+                changes.push((key.clone(), Some(owner)));
+            }
+            changes.push(frame::write_span(keys::head(id), to));
+            self.tally = self.tally.moved(id, from, to);
+            from = Some(to);
+            pile.add(changes);
+            pile.moved.push(Moved {
+                conversation: id,
+                to,
+                count: piece.len(),
+                last,
+                prospect,
+            });
+            self.relieve(shared, pile)?;
+        }
+        Ok(())
+    }
+
+    /// The values of the blocks of some records, the first of which is `first`. A last block that is
+    /// small is packed anew, together with them.
+    fn pack(
+        &mut self,
+        shared: &Shared,
+        id: ConversationId,
+        first: Seq,
+        piece: &[Waiting],
+        (last, prospect): (&mut Option<Seq>, &mut Prospect),
+    ) -> Result<Vec<Change>, StoreError> {
+        let (mut changes, mut seq) = (Vec::new(), first);
+        let before = match last.take() {
+            Some(last) => match shared.blocks.beginning(&shared.engine, id, last) {
+                Err(StoreError::Damaged { .. }) => None, // it stays as it is
+                read => read?,
+            },
+            None => None,
+        };
+        if let Some(block) = &before {
+            seq = block.first();
+            changes = shared.engine.removals(&keys::block(id, seq))?;
+        }
+        let old = before.iter().flat_map(|block| block.records());
+        let new = piece.iter().map(|one| &one.record[..]);
+        let all: Vec<&[u8]> = old.chain(new).collect();
+        let mut rest = all.iter().copied();
+        for count in block::cut(all.iter().map(|record| record.len())) {
+            let part = rest.by_ref().take(count);
+            let (content, bytes) = block::pack(part, prospect, &mut self.codec);
+            frame::write_content(&keys::block(id, seq), &content, &mut changes);
+            *last = block::takes_more(bytes).then_some(seq);
+            seq = after(seq, count);
+        }
+        Ok(changes)
+    }
+
+    /// Writes what is together where it is enough.
+    fn relieve(&mut self, shared: &Shared, pile: &mut Pile) -> Result<(), StoreError> {
+        if pile.bytes >= APPLIED_BYTES {
+            self.apply(shared, std::mem::take(pile))?;
+            shared.note_what_is_due();
+        }
+        Ok(())
+    }
+
+    /// Writes changes, and brings them to the disk.
+    fn apply(&mut self, shared: &Shared, pile: Pile) -> Result<(), StoreError> {
+        let Pile {
+            mut changes, moved, ..
+        } = pile;
+        if changes.is_empty() {
+            return Ok(());
+        }
+        self.tally = self.tally.counted();
+        changes.push(self.tally.change());
+        {
+            let _gate = shared.gate();
+            shared.engine.apply(changes)?;
+        }
+        {
+            let mut queue = shared.queue();
+            moved.iter().for_each(|moved| queue.moved(moved));
+        }
+        shared.engine.flush()?;
+        shared.engine.sync()?;
+        shared.receipt().tree(self.tally)
+    }
+
+    /// Has the values of a record rewritten. All that was accepted is in the tree by then.
+    pub(super) fn rewrite(&mut self, shared: &Shared, rewrite: Rewrite) -> Result<(), StoreError> {
+        let pile = Pile {
+            changes: rewrite.changes,
+            ..Pile::default()
+        };
+        let applied = self.apply(shared, pile);
+        if let Some((conversation, first)) = rewrite.block {
+            shared.blocks.forget(conversation, first);
+        }
+        applied
+    }
+}
