@@ -310,10 +310,10 @@ impl SledStore {
         };
         shared.rewrite(|codec| {
             let Some(block) = shared.blocks.holding(engine, conversation, seq)? else {
-                return Ok(Rewrite::default());
+                return Ok(None);
             };
             let Some(new) = block.record(seq).map(without).transpose()?.flatten() else {
-                return Ok(Rewrite::default());
+                return Ok(None);
             };
             let numbers = (block.first().0..).zip(block.records());
             let records = numbers.map(|(n, old)| if n == seq.0 { &new[..] } else { old });
@@ -322,8 +322,8 @@ impl SledStore {
             let key = keys::block(conversation, first);
             let mut changes = engine.removals(&key)?;
             frame::write_content(&key, &content, &mut changes);
-            let block = Some((conversation, first));
-            Ok(Rewrite { changes, block })
+            let block = (conversation, first);
+            Ok(Some(Rewrite { changes, block }))
         })
     }
 

@@ -1,10 +1,11 @@
 //! Bringing what was accepted into sled's tree, packed into blocks.
 
-use super::block::{self, Codec, Prospect};
+use std::sync::Arc;
+
+use super::block::{self, Block, Codec, Prospect};
 use super::frame::{self, Change, Span};
 use super::keys;
 use super::queue::{Growth, Moved};
-use super::tail::Waiting;
 use super::tally::Tally;
 use super::writer::Shared;
 use crate::log::{ConversationId, Head, Seq};
@@ -18,12 +19,11 @@ const APPLIED_BYTES: usize = 64 << 10;
 /// The bytes of records that are packed at once.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// What a record's values are rewritten to.
-#[derive(Default)]
+/// The values of a block that is there, written anew.
 pub(super) struct Rewrite {
     pub(super) changes: Vec<Change>,
-    /// The block it lies in, by its first entry.
-    pub(super) block: Option<(ConversationId, Seq)>,
+    /// Whose block it is, and its first entry.
+    pub(super) block: (ConversationId, Seq),
 }
 
 /// The number behind so many entries.
@@ -45,6 +45,8 @@ struct Pile {
     changes: Vec<Change>,
     bytes: usize,
     moved: Vec<Moved>,
+    /// Blocks that were there before.
+    rewritten: Vec<(ConversationId, Seq)>,
 }
 
 impl Pile {
@@ -90,7 +92,7 @@ impl Settler {
         pile: &mut Pile,
     ) -> Result<(), StoreError> {
         let id = growth.conversation;
-        let (mut last, mut prospect) = (growth.last, growth.prospect);
+        let (mut small, mut prospect) = (growth.last, growth.prospect);
         let (mut from, mut name) = (growth.from, growth.birth.as_ref());
         let mut next = from.map_or(growth.first, |span| span.head.seq.next());
         let (mut start, mut bytes) = (0_usize, 0_usize);
@@ -103,7 +105,18 @@ impl Settler {
             };
             let piece = growth.waiting.get(start..behind).unwrap_or_default();
             (start, bytes) = (behind, 0);
-            let mut changes = self.pack(shared, id, next, piece, (&mut last, &mut prospect))?;
+            let new = piece.iter().map(|one| &one.record[..]);
+            // Only what the tree has is packed anew, and not what is still to be written.
+            let before = self.small(shared, id, small.take())?;
+            let (mut changes, last) = match before {
+                None => self.pack(id, next, new.collect(), &mut prospect),
+                Some(block) => {
+                    let (records, key) = (block.records().chain(new).collect(), block.first());
+                    pile.add(shared.engine.removals(&keys::block(id, key))?);
+                    pile.rewritten.push((id, key));
+                    self.pack(id, key, records, &mut prospect)
+                }
+            };
             next = after(next, piece.len());
             let seq = Seq(next.0.saturating_sub(1));
             let to = Span {
@@ -130,40 +143,41 @@ impl Settler {
         Ok(())
     }
 
-    /// The values of the blocks of some records, the first of which is `first`. A last block that is
-    /// small is packed anew, together with them.
-    fn pack(
-        &mut self,
+    /// A log's last block, where it may take more and is whole.
+    fn small(
+        &self,
         shared: &Shared,
         id: ConversationId,
-        first: Seq,
-        piece: &[Waiting],
-        (last, prospect): (&mut Option<Seq>, &mut Prospect),
-    ) -> Result<Vec<Change>, StoreError> {
-        let (mut changes, mut seq) = (Vec::new(), first);
-        let before = match last.take() {
-            Some(last) => match shared.blocks.beginning(&shared.engine, id, last) {
-                Err(StoreError::Damaged { .. }) => None, // it stays as it is
-                read => read?,
-            },
-            None => None,
+        first: Option<Seq>,
+    ) -> Result<Option<Arc<Block>>, StoreError> {
+        let Some(first) = first else {
+            return Ok(None);
         };
-        if let Some(block) = &before {
-            seq = block.first();
-            changes = shared.engine.removals(&keys::block(id, seq))?;
+        match shared.blocks.beginning(&shared.engine, id, first) {
+            Err(StoreError::Damaged { .. }) => Ok(None), // it stays as it is
+            read => read,
         }
-        let old = before.iter().flat_map(|block| block.records());
-        let new = piece.iter().map(|one| &one.record[..]);
-        let all: Vec<&[u8]> = old.chain(new).collect();
-        let mut rest = all.iter().copied();
-        for count in block::cut(all.iter().map(|record| record.len())) {
+    }
+
+    /// The values of the blocks of some records, of which this is the first entry, and the last block
+    /// where it is small.
+    fn pack(
+        &mut self,
+        id: ConversationId,
+        first: Seq,
+        records: Vec<&[u8]>,
+        prospect: &mut Prospect,
+    ) -> (Vec<Change>, Option<Seq>) {
+        let (mut changes, mut seq, mut last) = (Vec::new(), first, None);
+        let mut rest = records.iter().copied();
+        for count in block::cut(records.iter().map(|record| record.len())) {
             let part = rest.by_ref().take(count);
             let (content, bytes) = block::pack(part, prospect, &mut self.codec);
             frame::write_content(&keys::block(id, seq), &content, &mut changes);
-            *last = block::takes_more(bytes).then_some(seq);
+            last = block::takes_more(bytes).then_some(seq);
             seq = after(seq, count);
         }
-        Ok(changes)
+        (changes, last)
     }
 
     /// Writes what is together where it is enough.
@@ -178,7 +192,10 @@ impl Settler {
     /// Writes changes, and brings them to the disk.
     fn apply(&mut self, shared: &Shared, pile: Pile) -> Result<(), StoreError> {
         let Pile {
-            mut changes, moved, ..
+            mut changes,
+            moved,
+            rewritten,
+            ..
         } = pile;
         if changes.is_empty() {
             return Ok(());
@@ -187,7 +204,10 @@ impl Settler {
         changes.push(self.tally.change());
         {
             let _gate = shared.gate();
-            shared.engine.apply(changes)?;
+            let applied = shared.engine.apply(changes);
+            let forget = |(owner, first)| shared.blocks.forget(owner, first);
+            rewritten.into_iter().for_each(forget);
+            applied?;
         }
         {
             let mut queue = shared.queue();
@@ -202,12 +222,9 @@ impl Settler {
     pub(super) fn rewrite(&mut self, shared: &Shared, rewrite: Rewrite) -> Result<(), StoreError> {
         let pile = Pile {
             changes: rewrite.changes,
+            rewritten: vec![rewrite.block],
             ..Pile::default()
         };
-        let applied = self.apply(shared, pile);
-        if let Some((conversation, first)) = rewrite.block {
-            shared.blocks.forget(conversation, first);
-        }
-        applied
+        self.apply(shared, pile)
     }
 }

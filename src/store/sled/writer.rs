@@ -358,10 +358,10 @@ impl Shared {
         }
     }
 
-    /// Has the values of a record rewritten, with all that was accepted before in the tree.
+    /// Has a block rewritten, with all that was accepted before in the tree.
     pub(super) fn rewrite(
         &self,
-        work: impl FnOnce(&mut Codec) -> Result<Rewrite, StoreError>,
+        work: impl FnOnce(&mut Codec) -> Result<Option<Rewrite>, StoreError>,
     ) -> Result<(), StoreError> {
         self.refused()?;
         let mut settler = held(&self.settler);
@@ -369,8 +369,10 @@ impl Shared {
             reason: self.poison(&error),
         };
         settler.settle(self).map_err(indeterminate)?;
-        let rewrite = work(&mut settler.codec)?;
-        settler.rewrite(self, rewrite).map_err(indeterminate)
+        match work(&mut settler.codec)? {
+            Some(rewrite) => settler.rewrite(self, rewrite).map_err(indeterminate),
+            None => Ok(()),
+        }
     }
 
     /// The writing thread: does what is due until the last handle is gone, then the rest.
