@@ -8,7 +8,7 @@ use super::block::{self, Codec};
 use super::engine::{ContentError, Engine, Flaw, damaged};
 use super::frame::{self, First, Span};
 use super::keys;
-use super::record::Encoded;
+use super::record::{Encoded, Parts};
 use super::tail::{place, read_span};
 use crate::log::{ConversationId, Seq};
 use crate::store::StoreError;
@@ -216,7 +216,7 @@ impl Check<'_> {
         }
     }
 
-    fn record(&mut self, walk: &Walk, seq: Seq, record: &[u8]) {
+    fn record(&mut self, walk: &Walk, seq: Seq, record: Parts<'_>) {
         if Encoded::read(record).is_none() {
             self.report(
                 walk.conversation,

@@ -52,7 +52,7 @@ use self::engine::{ContentError, Engine, damaged};
 use self::journal::Journal;
 use self::media::Media;
 use self::queue::Claim;
-use self::record::{Encoded, Held};
+use self::record::{Encoded, Held, Parts};
 use self::settle::Rewrite;
 use self::tail::place;
 use self::tally::Synced;
@@ -301,11 +301,11 @@ impl SledStore {
             place(conversation, Some(seq), reason)
         };
         // The record without the payload; `None` where there is nothing to destroy.
-        let without = |record: &[u8]| {
+        let without = |record: Parts<'_>| {
             let record = Encoded::read(record).ok_or_else(contradiction)?;
             Ok(match record.payload(index) {
                 None | Some(Held::Destroyed) => None,
-                Some(Held::Whole(_)) => Some(record.without(index)),
+                Some(Held::Whole { .. }) => Some(record.without(index)),
             })
         };
         shared.rewrite(|codec| {
@@ -316,7 +316,8 @@ impl SledStore {
                 return Ok(None);
             };
             let numbers = (block.first().0..).zip(block.records());
-            let records = numbers.map(|(n, old)| if n == seq.0 { &new[..] } else { old });
+            let new = Parts::of(&new);
+            let records = numbers.map(|(n, old)| if n == seq.0 { new } else { old });
             let (content, _) = block::pack(records, &mut Prospect::default(), codec);
             let first = block.first();
             let key = keys::block(conversation, first);

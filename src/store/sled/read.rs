@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::block::Block;
 use super::engine::{ContentError, damaged};
-use super::record::{self, Encoded, Held};
+use super::record::{self, Encoded, Held, Parts};
 use super::tail::place;
 use super::{SledStore, check, frame, keys, tally};
 use crate::log::{ConversationId, Seq};
@@ -79,10 +79,7 @@ impl SledStore {
         let record = found.record(seq).and_then(Encoded::read);
         match record.ok_or_else(flawed)?.payload(index) {
             None | Some(Held::Destroyed) => Ok(None),
-            Some(Held::Whole(salted)) => {
-                let payload = record::read_payload(salted);
-                payload.map(Some).ok_or_else(flawed)
-            }
+            Some(Held::Whole { salt, words }) => Ok(Some(record::owned(salt, words))),
         }
     }
 
@@ -245,9 +242,9 @@ enum Found {
 
 impl Found {
     /// The record of an entry, where it is here as well.
-    fn record(&self, seq: Seq) -> Option<&[u8]> {
+    fn record(&self, seq: Seq) -> Option<Parts<'_>> {
         match self {
-            Self::Waiting(own, record) => (*own == seq).then_some(record),
+            Self::Waiting(own, record) => (*own == seq).then(|| Parts::of(record)),
             Self::Packed(block) => block.record(seq),
         }
     }

@@ -6,6 +6,7 @@ use super::block::{self, Block, Codec, Prospect};
 use super::frame::{self, Change, Span};
 use super::keys;
 use super::queue::{Growth, Moved};
+use super::record::Parts;
 use super::tally::Tally;
 use super::writer::Shared;
 use crate::log::{ConversationId, Head, Seq};
@@ -105,7 +106,7 @@ impl Settler {
             };
             let piece = growth.waiting.get(start..behind).unwrap_or_default();
             (start, bytes) = (behind, 0);
-            let new = piece.iter().map(|one| &one.record[..]);
+            let new = piece.iter().map(|one| Parts::of(&one.record));
             // Only what the tree has is packed anew, and not what is still to be written.
             let before = self.small(shared, id, small.take())?;
             let (mut changes, last) = match before {
@@ -165,12 +166,12 @@ impl Settler {
         &mut self,
         id: ConversationId,
         first: Seq,
-        records: Vec<&[u8]>,
+        records: Vec<Parts<'_>>,
         prospect: &mut Prospect,
     ) -> (Vec<Change>, Option<Seq>) {
         let (mut changes, mut seq, mut last) = (Vec::new(), first, None);
         let mut rest = records.iter().copied();
-        for count in block::cut(records.iter().map(|record| record.len())) {
+        for count in block::cut(records.iter().map(Parts::len)) {
             let part = rest.by_ref().take(count);
             let (content, bytes) = block::pack(part, prospect, &mut self.codec);
             frame::write_content(&keys::block(id, seq), &content, &mut changes);
