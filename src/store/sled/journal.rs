@@ -33,6 +33,8 @@ use crate::store::StoreError;
 
 const MAGIC: &[u8; 16] = b"ctxlog journal 1";
 const GROUP: [u8; 4] = *b"cxlg";
+/// Magic, random number, checksum.
+const HEAD_BYTES: usize = 36;
 /// Magic, checksum, number, number of the last that was synced, length of the body.
 const HEADER_BYTES: usize = 28;
 /// How much is written at once of a file that is made longer.
@@ -311,7 +313,7 @@ impl Reader {
     }
 
     fn read(mut self, synced: u64) -> std::io::Result<Left> {
-        let head = self.at(0, MAGIC.len() + 16 + 4)?;
+        let head = self.at(0, HEAD_BYTES)?;
         let nonce =
             frame::unseal(&[], &head).and_then(|head| keys::array(head.strip_prefix(MAGIC)?));
         let Some(nonce) = nonce else {
@@ -363,12 +365,13 @@ impl Reader {
         else {
             return Ok(None);
         };
-        let number = |at: usize| Some(u64::from_be_bytes(keys::array(rest.get(at..at + 8)?)?));
+        let number = |from, to| Some(u64::from_be_bytes(keys::array(rest.get(from..to)?)?));
         let length = rest
             .get(16..20)
             .and_then(keys::array)
             .map(u32::from_be_bytes);
-        let (Some(group), Some(synced), Some(length)) = (number(0), number(8), length) else {
+        let (Some(group), Some(synced), Some(length)) = (number(0, 8), number(8, 16), length)
+        else {
             return Ok(None);
         };
         if u64::from(length) > self.length.saturating_sub(start) {

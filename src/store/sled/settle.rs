@@ -33,6 +33,21 @@ fn after(seq: Seq, count: usize) -> Seq {
     Seq(seq.0.saturating_add(count))
 }
 
+/// A log's last block, where it may take more and is whole.
+fn small_block(
+    shared: &Shared,
+    id: ConversationId,
+    first: Option<Seq>,
+) -> Result<Option<Arc<Block>>, StoreError> {
+    let Some(first) = first else {
+        return Ok(None);
+    };
+    match shared.blocks.beginning(&shared.engine, id, first) {
+        Err(StoreError::Damaged { .. }) => Ok(None), // it stays as it is
+        read => read,
+    }
+}
+
 /// What only one thread at a time has: the tree, to be written.
 #[derive(Debug)]
 pub(super) struct Settler {
@@ -108,7 +123,7 @@ impl Settler {
             (start, bytes) = (behind, 0);
             let new = piece.iter().map(|one| Parts::of(&one.record));
             // Only what the tree has is packed anew, and not what is still to be written.
-            let before = self.small(shared, id, small.take())?;
+            let before = small_block(shared, id, small.take())?;
             let (mut changes, last) = match before {
                 None => self.pack(id, next, new.collect(), &mut prospect),
                 Some(block) => {
@@ -142,22 +157,6 @@ impl Settler {
             self.relieve(shared, pile)?;
         }
         Ok(())
-    }
-
-    /// A log's last block, where it may take more and is whole.
-    fn small(
-        &self,
-        shared: &Shared,
-        id: ConversationId,
-        first: Option<Seq>,
-    ) -> Result<Option<Arc<Block>>, StoreError> {
-        let Some(first) = first else {
-            return Ok(None);
-        };
-        match shared.blocks.beginning(&shared.engine, id, first) {
-            Err(StoreError::Damaged { .. }) => Ok(None), // it stays as it is
-            read => read,
-        }
     }
 
     /// The values of the blocks of some records, of which this is the first entry, and the last block
