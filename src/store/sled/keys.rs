@@ -9,6 +9,7 @@
 //! | `I` number | fence |
 //! | `M` | `ctxlog 3`: says that creation was finished |
 //! | `N` (1 length segment)* 0 length name | conversation |
+//! | `R` | the logs of which keys of blocks are ahead of their values |
 //! | `T` | the tally: number of groups, sum of the head records |
 //!
 //! A content lies under its key and, where it is longer than one value, continues under the key
@@ -28,6 +29,8 @@ pub(super) const DERIVED: u8 = b'D';
 pub(super) const HEAD: u8 = b'H';
 pub(super) const NAME: u8 = b'N';
 pub(super) const MADE: u8 = b'M';
+/// The key of what is written while the keys of blocks are ahead of their values.
+pub(super) const RESERVED: u8 = b'R';
 pub(super) const TALLY: u8 = b'T';
 
 /// What begins the keys of each fence.

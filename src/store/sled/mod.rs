@@ -14,7 +14,7 @@
 //! | it silently drops a damaged page, or all that follows | logs are counted against their head records, and these against a tally |
 //! | transactions deadlock | not used: one group is written at a time, in one batch |
 //! | a batch is written in two pieces, each waited for | what is waited for goes to a journal of our own |
-//! | a leaf is written anew after ten changes | fences between what changes often and what is large |
+//! | a leaf is written anew after ten changes | fences between what changes often and what is large; keys before their values |
 //! | it grows with removals that are not flushed | groups are flushed here, never by its timer |
 //! | its default cache is 1 GB | 64 MiB, or as asked |
 
@@ -34,6 +34,7 @@ mod open;
 mod queue;
 mod read;
 mod record;
+mod reserved;
 mod ring;
 mod seal;
 mod settle;

@@ -5,7 +5,7 @@ use super::directory::{self, Directory};
 use super::engine::{Engine, OpenFailure, damaged};
 use super::tally::{self, Tally};
 use super::writer::Shared;
-use super::{check, frame, gap, journal, keys, mend, note, seal};
+use super::{check, frame, gap, journal, keys, mend, note, reserved, seal};
 use crate::store::StoreError;
 use std::path::Path;
 use std::sync::Mutex;
@@ -67,6 +67,9 @@ pub(super) fn salvaged(
         let passed_over = mended && mend::mend(&copy)?;
         match Engine::open(&copy, cache_bytes) {
             Ok(engine) => {
+                if let Ok(tally) = tally::verify(&engine, None) {
+                    let _ = reserved::take_back(&engine, tally); // else they are passed over
+                }
                 return Ok((engine, passed_over));
             }
             Err(OpenFailure::Other(error)) => last = error.to_string(),
@@ -111,7 +114,9 @@ fn whole_in_a_copy(
     prepare(&copy)?;
     let whole = match Engine::open(&copy, COPY_CACHE_BYTES) {
         Ok(engine) => {
-            tally::verify(&engine, tally_of(directory)?).is_ok()
+            tally::verify(&engine, tally_of(directory)?)
+                .and_then(|tally| reserved::take_back(&engine, tally))
+                .is_ok()
                 && engine
                     .value(&[keys::MADE])
                     .is_ok_and(|found| found.is_some())
@@ -149,6 +154,7 @@ pub(super) fn verify(engine: &Engine, directory: &Directory) -> Result<Tally, St
         ));
     }
     let tally = tally::verify(engine, tally_of(directory)?);
+    let tally = tally.and_then(|tally| reserved::take_back(engine, tally));
     let tally = tally.map_err(|error| match error {
         StoreError::Damaged { reason, .. } => distrust(directory, &reason),
         error => error,

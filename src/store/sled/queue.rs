@@ -14,9 +14,9 @@ use crate::log::{ConversationId, Head, Seq};
 use crate::store::{Level, Listed, Name, StoreError};
 
 /// The bytes outside the tree from which they are brought into it.
-const SETTLE_BYTES: usize = 1 << 20;
+const SETTLE_BYTES: usize = 4 << 20;
 /// The bytes outside the tree from which callers wait before they hand over more.
-const UNSETTLED_BYTES_MAX: usize = 4 << 20;
+const UNSETTLED_BYTES_MAX: usize = 12 << 20;
 /// The bytes after which a group takes no further request.
 const GROUP_BYTES: usize = 256 << 10;
 /// The longest that something waits for the disk. Below the half second that `Buffered` promises,
@@ -76,6 +76,8 @@ pub(super) struct Load {
 #[derive(Clone)]
 pub(super) struct Moved {
     pub(super) conversation: ConversationId,
+    /// The log before.
+    pub(super) from: Option<Span>,
     /// The log with it.
     pub(super) to: Span,
     /// How many records.

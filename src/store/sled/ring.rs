@@ -8,7 +8,7 @@ pub(super) const PAGE: u64 = 4096;
 pub(super) const FIRST: u64 = 3 * PAGE;
 /// The size the file begins with, and the one up to which it is doubled rather than waited for.
 const SMALL: u64 = 256 << 10;
-const LARGE: u64 = 4 << 20;
+const LARGE: u64 = 8 << 20;
 
 /// A group that may still be needed.
 #[derive(Clone, Copy, Debug)]

@@ -7,6 +7,7 @@ use super::frame::{self, Change, Span};
 use super::keys;
 use super::queue::{Growth, Moved};
 use super::record::Parts;
+use super::reserved;
 use super::tally::Tally;
 use super::writer::Shared;
 use crate::log::{ConversationId, Head, Seq};
@@ -48,6 +49,9 @@ fn small_block(
     }
 }
 
+/// The new keys from which it is worth to write them ahead of their values.
+const RESERVED_MIN: usize = 24;
+
 /// What only one thread at a time has: the tree, to be written.
 #[derive(Debug)]
 pub(super) struct Settler {
@@ -66,12 +70,22 @@ struct Pile {
 }
 
 impl Pile {
-    fn add(&mut self, changes: Vec<Change>) {
-        for (key, value) in &changes {
-            let value = value.as_ref().map_or(0, Vec::len);
-            self.bytes = self.bytes.saturating_add(key.len()).saturating_add(value);
+    fn of(changes: Vec<Change>) -> Self {
+        let size =
+            |(key, value): &Change| key.len().saturating_add(value.as_ref().map_or(0, Vec::len));
+        let bytes = changes.iter().map(size).fold(0, usize::saturating_add);
+        Self {
+            changes,
+            bytes,
+            ..Self::default()
         }
-        self.changes.extend(changes);
+    }
+
+    fn add(&mut self, other: Self) {
+        self.changes.extend(other.changes);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.moved.extend(other.moved);
+        self.rewritten.extend(other.rewritten);
     }
 }
 
@@ -85,17 +99,28 @@ impl Settler {
     pub(super) fn settle(&mut self, shared: &Shared) -> Result<(), StoreError> {
         let load = shared.queue().load();
         shared.media.sync()?; // what is written now may mention what was put before
-        let mut pile = Pile::default();
+        let mut piles = Vec::new();
         for growth in &load.grown {
-            self.grow(shared, growth, &mut pile)?;
+            self.grow(shared, growth, &mut piles)?;
         }
         for (key, bytes) in &load.derived {
             let mut changes = shared.engine.removals(key)?;
             frame::write_content(key, bytes, &mut changes);
-            pile.add(changes);
-            self.relieve(shared, &mut pile)?;
+            piles.push(Pile::of(changes));
         }
-        self.apply(shared, pile)?;
+        let reserved = self.reserve(shared, &piles)?;
+        let mut whole = Pile::default();
+        for pile in piles {
+            whole.add(pile);
+            if whole.bytes >= APPLIED_BYTES {
+                self.apply(shared, std::mem::take(&mut whole))?;
+                shared.note_what_is_due();
+            }
+        }
+        if reserved {
+            whole.changes.push(reserved::none());
+        }
+        self.apply(shared, whole)?;
         shared.queue().settle(&load);
         Ok(())
     }
@@ -105,7 +130,7 @@ impl Settler {
         &mut self,
         shared: &Shared,
         growth: &Growth,
-        pile: &mut Pile,
+        piles: &mut Vec<Pile>,
     ) -> Result<(), StoreError> {
         let id = growth.conversation;
         let (mut small, mut prospect) = (growth.last, growth.prospect);
@@ -124,13 +149,13 @@ impl Settler {
             let new = piece.iter().map(|one| Parts::of(&one.record));
             // Only what the tree has is packed anew, and not what is still to be written.
             let before = small_block(shared, id, small.take())?;
-            let (mut changes, last) = match before {
-                None => self.pack(id, next, new.collect(), &mut prospect),
+            let mut changes = Vec::new();
+            let last = match &before {
+                None => self.pack(id, next, new.collect(), &mut prospect, &mut changes),
                 Some(block) => {
                     let (records, key) = (block.records().chain(new).collect(), block.first());
-                    pile.add(shared.engine.removals(&keys::block(id, key))?);
-                    pile.rewritten.push((id, key));
-                    self.pack(id, key, records, &mut prospect)
+                    changes = shared.engine.removals(&keys::block(id, key))?;
+                    self.pack(id, key, records, &mut prospect, &mut changes)
                 }
             };
             next = after(next, piece.len());
@@ -144,49 +169,64 @@ impl Settler {
                 changes.push((key.clone(), Some(owner)));
             }
             changes.push(frame::write_span(keys::head(id), to));
-            self.tally = self.tally.moved(id, from, to);
-            from = Some(to);
-            pile.add(changes);
-            pile.moved.push(Moved {
-                conversation: id,
-                to,
-                count: piece.len(),
-                last,
-                prospect,
+            piles.push(Pile {
+                moved: vec![Moved {
+                    conversation: id,
+                    from,
+                    to,
+                    count: piece.len(),
+                    last,
+                    prospect,
+                }],
+                rewritten: before.iter().map(|block| (id, block.first())).collect(),
+                ..Pile::of(changes)
             });
-            self.relieve(shared, pile)?;
+            from = Some(to);
         }
         Ok(())
     }
 
-    /// The values of the blocks of some records, of which this is the first entry, and the last block
-    /// where it is small.
+    /// Adds the values of the blocks of some records, of which this is the first entry. Gives the last
+    /// block where it is small.
     fn pack(
         &mut self,
         id: ConversationId,
         first: Seq,
         records: Vec<Parts<'_>>,
         prospect: &mut Prospect,
-    ) -> (Vec<Change>, Option<Seq>) {
-        let (mut changes, mut seq, mut last) = (Vec::new(), first, None);
+        changes: &mut Vec<Change>,
+    ) -> Option<Seq> {
+        let (mut seq, mut last) = (first, None);
         let mut rest = records.iter().copied();
         for count in block::cut(records.iter().map(Parts::len)) {
             let part = rest.by_ref().take(count);
             let (content, bytes) = block::pack(part, prospect, &mut self.codec);
-            frame::write_content(&keys::block(id, seq), &content, &mut changes);
+            frame::write_content(&keys::block(id, seq), &content, changes);
             last = block::takes_more(bytes).then_some(seq);
             seq = after(seq, count);
         }
-        (changes, last)
+        last
     }
 
-    /// Writes what is together where it is enough.
-    fn relieve(&mut self, shared: &Shared, pile: &mut Pile) -> Result<(), StoreError> {
-        if pile.bytes >= APPLIED_BYTES {
-            self.apply(shared, std::mem::take(pile))?;
-            shared.note_what_is_due();
+    /// Writes the keys of all new blocks with values that stand for nothing. sled writes a leaf anew,
+    /// with all that is in it, when it is split: so that costs next to nothing, and then each value is
+    /// written once. Says whether it was worth it.
+    fn reserve(&mut self, shared: &Shared, piles: &[Pile]) -> Result<bool, StoreError> {
+        let mut changes = Vec::new();
+        let mut owners = Vec::new();
+        for pile in piles.iter().filter(|pile| pile.rewritten.is_empty()) {
+            let keys = pile.changes.iter().map(|(key, _)| key);
+            let blocks = keys.filter(|key| key.first() == Some(&keys::BLOCK));
+            changes.extend(blocks.map(|key| (key.clone(), Some(reserved::value(key)))));
+            owners.extend(pile.moved.iter().map(|moved| moved.conversation));
         }
-        Ok(())
+        if changes.len() < RESERVED_MIN {
+            return Ok(false);
+        }
+        owners.dedup();
+        changes.push(reserved::note(&owners));
+        self.apply(shared, Pile::of(changes))?;
+        Ok(true)
     }
 
     /// Writes changes, and brings them to the disk.
@@ -201,6 +241,15 @@ impl Settler {
             return Ok(());
         }
         self.tally = self.tally.counted();
+        for Moved {
+            conversation,
+            from,
+            to,
+            ..
+        } in &moved
+        {
+            self.tally = self.tally.moved(*conversation, *from, *to);
+        }
         changes.push(self.tally.change());
         {
             let _gate = shared.gate();
@@ -221,9 +270,8 @@ impl Settler {
     /// Has the values of a record rewritten. All that was accepted is in the tree by then.
     pub(super) fn rewrite(&mut self, shared: &Shared, rewrite: Rewrite) -> Result<(), StoreError> {
         let pile = Pile {
-            changes: rewrite.changes,
             rewritten: vec![rewrite.block],
-            ..Pile::default()
+            ..Pile::of(rewrite.changes)
         };
         self.apply(shared, pile)
     }

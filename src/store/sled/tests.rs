@@ -264,6 +264,45 @@ fn one_group_takes_many_appends_and_each_has_its_own_outcome() {
     assert_eq!(found.len(), 0, "{found:?}");
 }
 
+/// What is in the tree when bringing many blocks into it was cut off before the first of them.
+#[test]
+fn keys_that_a_crash_left_ahead_of_their_blocks_are_taken_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let conversation = ConversationId([3; 16]);
+    let store = SledStore::open(dir.path()).unwrap();
+    store.append(batch(None), Level::Synced).unwrap();
+    let head = store.head(conversation).unwrap();
+    drop(store);
+    {
+        let directory = Directory::lock(dir.path()).unwrap();
+        let engine = open::engine(&directory, 1 << 20).unwrap_or_else(|e| panic!("{e}"));
+        let tally = open::verify(&engine, &directory).unwrap();
+        let ahead = (1..99).map(|seq| keys::block(conversation, Seq(seq)));
+        let mut changes: Vec<_> = ahead
+            .map(|key| (key.clone(), Some(reserved::value(&key))))
+            .collect();
+        changes.push(reserved::note(&[conversation]));
+        changes.push(tally.counted().change());
+        engine.apply(changes).unwrap();
+        engine.flush().unwrap();
+        engine.sync().unwrap();
+    }
+    let salvaged = SledStore::salvage(dir.path()).unwrap();
+    assert_eq!(salvaged.check(None).unwrap().len(), 0);
+    drop(salvaged);
+    let store = SledStore::open(dir.path()).unwrap();
+    assert_eq!(store.check(None).unwrap().len(), 0);
+    assert_eq!(store.engine().value(&[keys::RESERVED]).unwrap(), None);
+    let left = store.engine().value(&keys::block(conversation, Seq(5)));
+    assert_eq!(left.unwrap(), None);
+    store.append(batch(head), Level::Synced).unwrap();
+    drop(store);
+    let store = SledStore::open(dir.path()).unwrap();
+    assert_eq!(store.check(None).unwrap().len(), 0);
+    let head = store.head(conversation).unwrap();
+    assert_eq!(head.map(|head| head.seq), Some(Seq(1)));
+}
+
 #[test]
 fn a_panic_inside_sled_becomes_damage_in_its_words() {
     let panics = || -> ::sled::Result<()> { panic!("page {} is gone", 7) };
