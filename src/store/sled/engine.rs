@@ -176,6 +176,12 @@ impl Engine {
         guarded("writing", || tree.apply_batch(batch))
     }
 
+    /// Writes one value, behind all that was written before.
+    pub(super) fn put(&self, key: &[u8], value: Vec<u8>) -> Result<(), StoreError> {
+        let tree = self.tree()?;
+        guarded("writing", || tree.insert(key, value).map(drop))
+    }
+
     /// Hands everything applied to the system: it survives a killed process.
     pub(super) fn flush(&self) -> Result<(), StoreError> {
         let tree = self.tree()?;

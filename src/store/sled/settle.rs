@@ -51,6 +51,8 @@ fn small_block(
 
 /// The new keys from which it is worth to write them ahead of their values.
 const RESERVED_MIN: usize = 24;
+/// How many are written before they are synced; about as many bytes as [`APPLIED_BYTES`].
+const RESERVED_MAX: usize = 512;
 
 /// What only one thread at a time has: the tree, to be written.
 #[derive(Debug)]
@@ -208,24 +210,27 @@ impl Settler {
         last
     }
 
-    /// Writes the keys of all new blocks with values that stand for nothing. sled writes a leaf anew,
-    /// with all that is in it, when it is split: so that costs next to nothing, and then each value is
-    /// written once. Says whether it was worth it.
+    /// Writes the keys of all new blocks ahead of their values, in order, since a batch has none. Says
+    /// whether it was worth it.
     fn reserve(&mut self, shared: &Shared, piles: &[Pile]) -> Result<bool, StoreError> {
-        let mut changes = Vec::new();
+        let mut ahead = Vec::new();
         let mut owners = Vec::new();
         for pile in piles.iter().filter(|pile| pile.rewritten.is_empty()) {
             let keys = pile.changes.iter().map(|(key, _)| key);
-            let blocks = keys.filter(|key| key.first() == Some(&keys::BLOCK));
-            changes.extend(blocks.map(|key| (key.clone(), Some(reserved::value(key)))));
+            ahead.extend(keys.filter(|key| key.first() == Some(&keys::BLOCK)));
             owners.extend(pile.moved.iter().map(|moved| moved.conversation));
         }
-        if changes.len() < RESERVED_MIN {
+        if ahead.len() < RESERVED_MIN {
             return Ok(false);
         }
         owners.dedup();
-        changes.push(reserved::note(&owners));
-        self.apply(shared, Pile::of(changes))?;
+        self.apply(shared, Pile::of(vec![reserved::note(&owners)]))?;
+        for keys in ahead.chunks(RESERVED_MAX) {
+            let put = |key: &&Vec<u8>| shared.engine.put(key, reserved::value(key));
+            keys.iter().try_for_each(put)?;
+            shared.engine.flush()?;
+            shared.engine.sync()?;
+        }
         Ok(true)
     }
 
