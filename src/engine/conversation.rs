@@ -17,7 +17,7 @@ use super::content::intact;
 use super::environment::{Environment, System};
 use super::error::{Error, Refusal};
 use super::known::{Known, State};
-use super::memory::{Held, Memory};
+use super::memory::{Held, Memory, Weight};
 use super::past::unchained;
 use super::stage::{Meta, Stage};
 
@@ -64,6 +64,7 @@ pub(super) struct Inner {
     state: Mutex<State>,
     /// The lineage's secret, once it was read.
     secret: OnceLock<Secret>,
+    weight: Weight,
 }
 
 /// One log: append to it, call with its window, ask about it. Clones are the same conversation.
@@ -269,6 +270,7 @@ impl Store {
             name,
             state: Mutex::new(state),
             secret: OnceLock::new(),
+            weight: self.memory.weight(),
         };
         Conversation {
             store: self.clone(),
@@ -359,6 +361,10 @@ fn first_half(bytes: [u8; 32]) -> [u8; 16] {
 }
 
 impl Held for Inner {
+    fn weight(&self) -> &Weight {
+        &self.weight
+    }
+
     fn give_up(&self) -> Option<Box<dyn Send>> {
         let mut state = self.state.try_lock().ok()?;
         if state.is_held() {
@@ -449,8 +455,14 @@ impl Conversation {
                 state.chain = chain;
             }
         }
-        self.store.memory.used(self.inner.id, state.bytes());
+        self.note_use(&state);
         Ok(state)
+    }
+
+    /// Says that the fold is used, and how large it is now.
+    fn note_use(&self, state: &State) {
+        let bytes = state.bytes();
+        self.store.memory.used(self.inner.id, &self.inner, bytes);
     }
 
     /// The lineage's secret.
@@ -531,6 +543,7 @@ impl Conversation {
             (Ok(value), Ok(head)) => {
                 state.head = head.or(state.head);
                 self.store.keep(self.inner.id, &taken);
+                self.note_use(state);
                 Ok(value)
             }
             (Err(error), _) => {
