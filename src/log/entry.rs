@@ -21,6 +21,8 @@
 //! The hash is blake3 in derive-key mode, context `ctxlog entry v1`, over the 88+n bytes. Nothing
 //! outside this module calls bincode.
 
+use std::cell::RefCell;
+
 use bincode::Options;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -261,6 +263,12 @@ fn decode_body(kind: u8, bytes: &[u8]) -> Result<(By, Option<Key>, Body), CodecE
 /// # Errors
 /// [`CodecError::TooLarge`] when the body exceeds [`BODY_BYTES_MAX`].
 pub fn seal(entry: Entry) -> Result<Sealed, CodecError> {
+    let (hash, bytes) = store(&entry)?;
+    Ok(Sealed { entry, hash, bytes })
+}
+
+/// An entry's hash and stored bytes.
+pub(crate) fn store(entry: &Entry) -> Result<(Hash, Vec<u8>), CodecError> {
     let must = if entry.must_understand {
         FLAG_MUST_UNDERSTAND
     } else {
@@ -282,7 +290,7 @@ pub fn seal(entry: Entry) -> Result<Sealed, CodecError> {
     bytes.extend_from_slice(&entry.prev.0);
     // The body's length, known when it is there, and four reserved bytes.
     bytes.extend_from_slice(&[0; 8]);
-    encode_body(&mut bytes, &entry)?;
+    encode_body(&mut bytes, entry)?;
     let body = bytes.len().saturating_sub(ENVELOPE_BYTES);
     let too_large = || CodecError::TooLarge {
         bytes: u64::try_from(body).unwrap_or(u64::MAX),
@@ -299,15 +307,34 @@ pub fn seal(entry: Entry) -> Result<Sealed, CodecError> {
         .for_each(|(to, from)| *to = from);
     let hash = hash_of(&bytes);
     bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
-    Ok(Sealed { entry, hash, bytes })
+    Ok((hash, bytes))
+}
+
+/// Hashes in derive-key mode under one context. Deriving its key costs as much as hashing a small
+/// entry, and a copy of a hasher is two kilobytes: so one is kept a thread, and used again.
+pub(crate) struct Deriving(RefCell<blake3::Hasher>);
+
+impl Deriving {
+    pub(crate) fn new(context: &str) -> Self {
+        Self(RefCell::new(blake3::Hasher::new_derive_key(context)))
+    }
+
+    /// The hash of the pieces, one behind the other.
+    pub(crate) fn hash<const N: usize>(&self, pieces: [&[u8]; N]) -> Hash {
+        let mut hasher = self.0.borrow_mut();
+        hasher.reset();
+        for piece in pieces {
+            hasher.update(piece);
+        }
+        Hash(*hasher.finalize().as_bytes())
+    }
 }
 
 fn hash_of(hashed: &[u8]) -> Hash {
     thread_local! {
-        // Deriving the context key costs as much as hashing a small entry: done once a thread.
-        static HASHER: blake3::Hasher = blake3::Hasher::new_derive_key(ENTRY_CONTEXT);
+        static HASHER: Deriving = Deriving::new(ENTRY_CONTEXT);
     }
-    let hash = |bytes: &[u8]| HASHER.with(|h| Hash(*h.clone().update(bytes).finalize().as_bytes()));
+    let hash = |bytes: &[u8]| HASHER.with(|h| h.hash([bytes]));
     if planted(Bug::HashOmitsKind) {
         return hash(&without(hashed, 5..6));
     }
