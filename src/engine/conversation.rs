@@ -9,10 +9,11 @@ use crate::log::{
     Provenance, RequestReason, Seq, entry, payload, payload::Secret,
 };
 use crate::planted::{Bug, planted};
-use crate::store::{Backend, Level, Listed, Name, StoreError};
+use crate::store::{Backend, Level, Listed, Name, SledOptions, SledStore, StoreError};
 use crate::strategy::{self, Strategy};
 use crate::window::{Pace, Projection};
 
+use super::budget::Budget;
 use super::content::intact;
 use super::environment::{Environment, System};
 use super::error::{Error, Refusal};
@@ -81,9 +82,25 @@ impl Store {
     /// When the directory holds something else, is of a newer format, is open elsewhere, or is
     /// damaged.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
-        Ok(Self::on(Arc::new(crate::store::SledStore::open(
-            path.as_ref(),
-        )?)))
+        Self::open_within(path, Budget::default())
+    }
+
+    /// Opens the store in this directory with a memory budget of one's own: for sled's cache and for
+    /// the conversations that are held.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    ///
+    /// ```no_run
+    /// use ctxlog::engine::{Budget, Store};
+    ///
+    /// let store = Store::open_within(".ctxlog", Budget::of(64 << 20)?)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn open_within(path: impl AsRef<Path>, budget: Budget) -> Result<Self, Error> {
+        let options = SledOptions::default().with_cache_bytes(budget.cache_bytes());
+        let backend = SledStore::open_with(path, options)?;
+        Ok(Self::on(Arc::new(backend)).with_memory(budget.held_bytes()))
     }
 
     /// A store in memory.
@@ -133,13 +150,20 @@ impl Store {
     }
 
     /// Holds conversations in memory up to about so many bytes, for all handles of this store; the
-    /// default is 256 MiB. Beyond it those that were not used for the longest time are given up,
-    /// and read again from the store when they are written to next. One that is in use stays, however
-    /// large it is. The store's own cache comes on top.
+    /// default is [`Budget::held_bytes`] of the default budget. Beyond it those that were not used for
+    /// the longest time are given up, and read again from the store when they are written to next. One
+    /// that is in use stays, however large it is. A backend's own cache comes on top;
+    /// [`Store::open_within`] divides one budget among both.
     #[must_use]
     pub fn with_memory(self, bytes: usize) -> Self {
         self.memory.set_budget(bytes);
         self
+    }
+
+    /// About how many bytes the conversations take that are held.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.memory.bytes()
     }
 
     /// Takes snapshots at another pace.

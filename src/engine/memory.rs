@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::log::ConversationId;
 
-/// What folds may take together unless said otherwise, in bytes.
-const BUDGET: usize = 256 << 20;
+use super::budget::Budget;
 
 /// What is held of one log.
 pub(super) trait Held {
@@ -70,7 +69,7 @@ pub(super) struct Memory<T> {
 impl<T> Default for Memory<T> {
     fn default() -> Self {
         let account = Account {
-            budget: AtomicUsize::new(BUDGET),
+            budget: AtomicUsize::new(Budget::default().held_bytes()),
             bytes: AtomicUsize::new(0),
             uses: AtomicU64::new(0),
         };
@@ -168,5 +167,118 @@ impl<T: Held> Memory<T> {
         }
         drop(of);
         drop(given_up); // outside the lock: it may be large
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use proptest::prelude::*;
+
+    use super::{Held, Memory, Weight};
+    use crate::log::ConversationId;
+
+    /// What is left of a log that was given up.
+    const REST: usize = 3;
+
+    #[derive(Debug)]
+    struct Log {
+        weight: Weight,
+        size: Arc<AtomicUsize>,
+        renewable: bool,
+    }
+
+    impl Drop for Log {
+        fn drop(&mut self) {
+            self.size.store(0, Ordering::Relaxed);
+        }
+    }
+
+    impl Held for Log {
+        fn weight(&self) -> &Weight {
+            &self.weight
+        }
+
+        fn give_up(&self) -> Option<Box<dyn Send>> {
+            self.size.store(REST, Ordering::Relaxed);
+            Some(Box::new(()))
+        }
+
+        fn rest(&self) -> usize {
+            REST
+        }
+
+        fn renewable(&self) -> bool {
+            self.renewable
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Move {
+        /// A log is used and has this size then; its handle is kept or not.
+        Use(u8, usize, bool),
+        LetGo(u8),
+        Forget(u8),
+    }
+
+    fn moves() -> impl Strategy<Value = Vec<Move>> {
+        let one = prop_oneof![
+            8 => (0_u8..12, REST..200_usize, any::<bool>()).prop_map(|(n, size, keep)| Move::Use(n, size, keep)),
+            2 => (0_u8..12).prop_map(Move::LetGo),
+            1 => (0_u8..12).prop_map(Move::Forget),
+        ];
+        prop::collection::vec(one, 0..80)
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_held_exceeds_the_budget_by_no_more_than_the_one_in_use(
+            moves in moves(), budget in 0_usize..600
+        ) {
+            let memory = Memory::default();
+            memory.set_budget(budget);
+            let mut handles: Vec<(u8, Arc<Log>)> = Vec::new();
+            let mut sizes: Vec<Arc<AtomicUsize>> = Vec::new();
+            let mut in_use = 0;
+            for step in moves {
+                match step {
+                    Move::Use(n, size, keep) => {
+                        let id = ConversationId([n; 16]);
+                        let new = Arc::new(AtomicUsize::new(REST));
+                        sizes.push(Arc::clone(&new));
+                        let log = Log { weight: memory.weight(), size: new, renewable: n % 3 > 0 };
+                        let held = memory.share(id, log);
+                        held.size.store(size, Ordering::Relaxed);
+                        memory.used(id, &held, size);
+                        in_use = size;
+                        if keep {
+                            handles.push((n, held));
+                        }
+                    }
+                    Move::LetGo(n) => handles.retain(|(of, _)| *of != n),
+                    Move::Forget(n) => memory.forget(ConversationId([n; 16])),
+                }
+                let real: usize = sizes.iter().map(|s| s.load(Ordering::Relaxed)).sum();
+                prop_assert_eq!(memory.bytes(), real, "what is counted is what is there");
+                // What somebody holds and nobody may give up: rests, and what was forgotten.
+                let kept = handles.iter().map(|(_, log)| log);
+                let forgotten = kept.filter(|log| {
+                    let all = memory.held();
+                    !all.values().any(|held| Arc::ptr_eq(held, log))
+                });
+                let mut seen: Vec<*const Log> = Vec::new();
+                let mut out = 0;
+                for log in forgotten {
+                    if !seen.contains(&Arc::as_ptr(log)) {
+                        seen.push(Arc::as_ptr(log));
+                        out += log.size.load(Ordering::Relaxed);
+                    }
+                }
+                let rests = REST * 12;
+                prop_assert!(real <= budget + in_use + out + rests, "{real} of {budget}");
+            }
+        }
     }
 }
