@@ -73,7 +73,7 @@ fn run(
                 _ => {}
             }
         }
-        taken += clock() - began;
+        taken += clock().saturating_sub(began);
     }
     Ok(taken)
 }
@@ -86,11 +86,11 @@ fn profile(what: &str, messages: u64, clock: &dyn Fn() -> Duration) -> Result<Du
 
 /// The least of some runs: what another program on the same core adds is no part of it.
 fn time(what: &str) -> Result<(), Error> {
-    let messages = 20_000;
-    let runs = (0..15).map(|_| profile(what, messages, &processor));
+    let messages: u32 = 20_000;
+    let runs = (0..15).map(|_| profile(what, messages.into(), &processor));
     let runs = runs.collect::<Result<Vec<_>, _>>()?;
     let least = runs.into_iter().min().unwrap_or_default();
-    let each = least.as_secs_f64() * 1e6 / messages as f64;
+    let each = least.as_secs_f64() * 1e6 / f64::from(messages);
     println!("{what}: {each:.2} us of processor time a message");
     Ok(())
 }

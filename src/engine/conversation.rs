@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::log::{
-    Body, By, Commitment, ConversationId, Door, Entry, Head, Identity, MessageId, Opened,
-    Provenance, RequestReason, Seq, entry, payload, payload::Secret,
+    Body, By, Commitment, ConversationId, Door, Entry, Head, Identity, Kind, MessageId, Opened,
+    Provenance, RequestReason, Seq, entry, entry::CodecError, payload, payload::Secret,
 };
 use crate::planted::{Bug, planted};
 use crate::store::{Backend, Level, Listed, Name, SledOptions, SledStore, StoreError};
@@ -36,6 +36,9 @@ pub struct Store {
     /// When snapshots are due, of a log of which nothing was read yet.
     pace: Pace,
 }
+
+/// Shows an entry's stored bytes; says whether to go on, or what is wrong with them.
+type ShowBytes<'a> = &'a mut dyn FnMut(&[u8]) -> Result<ControlFlow<()>, CodecError>;
 
 /// What an accepted request wrote.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -347,19 +350,47 @@ impl Store {
         to: Seq,
         show: &mut dyn FnMut(entry::Sealed) -> ControlFlow<()>,
     ) -> Result<(), Error> {
+        self.opened(id, from, to, &mut |bytes| Ok(show(entry::open(bytes)?)))
+    }
+
+    /// Shows those of the entries `from..=to` whose kind is wanted; the others are checked and not
+    /// decoded.
+    ///
+    /// # Errors
+    /// As [`Store::entries`].
+    pub(crate) fn entries_of(
+        &self,
+        id: ConversationId,
+        (from, to): (Seq, Seq),
+        wanted: &dyn Fn(Seq, Option<Kind>) -> bool,
+        show: &mut dyn FnMut(&Entry) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let mut seq = from;
+        self.opened(id, from, to, &mut |bytes| {
+            let entry = entry::open_if(bytes, |kind| wanted(seq, kind))?;
+            seq = seq.next();
+            Ok(entry.map_or(ControlFlow::Continue(()), |entry| show(&entry)))
+        })
+    }
+
+    fn opened(
+        &self,
+        id: ConversationId,
+        from: Seq,
+        to: Seq,
+        show: ShowBytes<'_>,
+    ) -> Result<(), Error> {
         let mut damaged = None;
-        self.backend
-            .entries(id, from, to, &mut |seq, bytes| match entry::open(bytes) {
-                Ok(sealed) => show(sealed),
-                Err(error) => {
-                    damaged = Some(Error::DamagedEntry {
-                        conversation: id,
-                        seq,
-                        reason: error.to_string(),
-                    });
-                    ControlFlow::Break(())
-                }
-            })?;
+        self.backend.entries(id, from, to, &mut |seq, bytes| {
+            show(bytes).unwrap_or_else(|error| {
+                damaged = Some(Error::DamagedEntry {
+                    conversation: id,
+                    seq,
+                    reason: error.to_string(),
+                });
+                ControlFlow::Break(())
+            })
+        })?;
         damaged.map_or(Ok(()), Err)
     }
 }

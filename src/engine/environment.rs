@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::log::Micros;
 
@@ -61,11 +60,7 @@ fn fill(bytes: &mut [u8]) -> std::io::Result<()> {
 
 impl Environment for System {
     fn now(&self) -> Option<Micros> {
-        let micros = |time: Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
-        Some(Micros(match SystemTime::now().duration_since(UNIX_EPOCH) {
-            Ok(since) => micros(since),
-            Err(before) => micros(before.duration()).saturating_neg(),
-        }))
+        Some(Micros(chrono::Utc::now().timestamp_micros()))
     }
 
     fn random(&self) -> std::io::Result<[u8; 32]> {

@@ -435,7 +435,7 @@ impl Projection {
         let ordinal = self.visits_of(strategy);
         // What left or was released stood until the visit before this one.
         self.each_in(&v.released, |p, index| {
-            p.close_refusal(strategy, index, ordinal)
+            p.close_refusal(strategy, index, ordinal);
         });
         let freed = self.changed(entry, fact, &v.change, Some(strategy));
         self.visits.push(VisitInfo {
