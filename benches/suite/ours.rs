@@ -18,9 +18,14 @@ pub fn open(dir: &Path, level: Level) -> Store {
 
 /// A conversation whose strategies may look at any time, also between a call and its result.
 pub fn with_strategy(store: &Store, name: &str) -> Conversation {
+    keeping(store, name, KEEP)
+}
+
+/// The same with another window.
+pub fn keeping(store: &Store, name: &str, groups: u64) -> Conversation {
     store
         .conversation(name)
-        .and_then(|chat| chat.with_strategy(SlidingWindow::new(KEEP)))
+        .and_then(|chat| chat.with_strategy(SlidingWindow::new(groups)))
         .and_then(|chat| chat.with_open_calls(OpenCalls::Keep))
         .expect("a conversation with a strategy")
 }

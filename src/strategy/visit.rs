@@ -70,7 +70,7 @@ impl Look<'_> {
         }
         let nothing = Reading {
             unit,
-            method: "none".to_owned(),
+            method: "none".into(),
             amount: 0,
         };
         let visited = Visited {
@@ -125,7 +125,7 @@ impl Look<'_> {
     fn blank(self) -> Visited {
         let nothing = Reading {
             unit: Unit::Token,
-            method: String::new(),
+            method: "".into(),
             amount: 0,
         };
         Visited {

@@ -1,6 +1,7 @@
 //! What the fold knows: every message ever logged with its lives, and the window now.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
 
 use crate::log::{
     Author, Commitment, Count, Door, GroupReason, Hash, Iteration, LeftReason, MessageId, Micros,
@@ -11,7 +12,7 @@ use crate::planted::{Bug, planted};
 
 use super::bind::{CallInfo, Label};
 use super::group::Groups;
-use super::index::{GroupIndex, Share};
+use super::index::{ByPlace, GroupIndex, Share};
 use super::measure::Totals;
 use super::ordered::Ordered;
 use super::outline::Touched;
@@ -279,7 +280,7 @@ pub struct Projection {
     pub(super) digests: Vec<Hash>,
     pub(super) totals: Totals,
     /// Call parts by (message, part).
-    pub(super) calls: HashMap<(Seq, u32), CallInfo>,
+    pub(super) calls: HashMap<(Seq, u32), CallInfo, ByPlace>,
     /// Calls without a final result, by label.
     pub(super) open: HashMap<Label, BTreeSet<(Seq, u32)>>,
     pub(super) open_parts: BTreeSet<(Seq, u32)>,
@@ -373,6 +374,18 @@ impl Projection {
             }
             width = width.saturating_mul(4);
         }
+    }
+
+    /// The positions of the messages from `first` to `last`. Most ranges name one message or a few.
+    pub(super) fn logged_between(&self, first: Seq, last: Seq) -> Range<usize> {
+        let from = self.logged_before(first);
+        let rest = self.seqs.get(from..).unwrap_or_default();
+        let mut width: usize = 1;
+        while rest.get(width).is_some_and(|seq| *seq <= last) {
+            width = width.saturating_mul(4);
+        }
+        let near = rest.get(..width).unwrap_or(rest);
+        from..from.saturating_add(near.partition_point(|seq| *seq <= last))
     }
 
     /// The filed model calls; iteration N is at N - 1.
@@ -663,8 +676,7 @@ impl Projection {
     /// The messages that ranges name.
     #[must_use]
     pub fn ids_in(&self, ranges: &Ranges) -> Vec<MessageId> {
-        let indices = self.indices_in(ranges).into_iter();
-        indices
+        self.indices_in(ranges)
             .filter_map(|i| self.messages.get(i))
             .map(|m| m.id)
             .collect()

@@ -1,5 +1,6 @@
 //! The window as a value: its items in order, and its digest.
 
+use crate::log::entry::Deriving;
 use crate::log::{Commitment, Hash, MessageId, Seq};
 
 use crate::planted::{Bug, planted};
@@ -63,7 +64,7 @@ impl Keyed for Item {
 #[must_use]
 pub fn digest_step(before: Hash, item: &Item) -> Hash {
     thread_local! {
-        static HASHER: blake3::Hasher = blake3::Hasher::new_derive_key(WINDOW_CONTEXT);
+        static HASHER: Deriving = Deriving::new(WINDOW_CONTEXT);
     }
     let form = if planted(Bug::DigestOmitsForm) {
         item.id.seq()
@@ -84,7 +85,7 @@ pub fn digest_step(before: Hash, item: &Item) -> Hash {
         .iter_mut()
         .zip(bytes)
         .for_each(|(to, from)| *to = *from);
-    HASHER.with(|h| Hash(*h.clone().update(&input).finalize().as_bytes()))
+    HASHER.with(|h| h.hash([&input]))
 }
 
 /// A window: immutable, tagged with the entry after which it stood so.

@@ -31,8 +31,22 @@ fn wrong_usage_is_told_in_the_form_that_was_asked_for() {
     place
         .run(&["import", "x", "--max-record", "5parsecs", "--json"])
         .failed(2, "usage");
+    place.run(&["ls", "--memory", "9KiB"]).failed(2, "usage");
     let help = place.run(&["help", "why"]).done();
     assert!(help.out.contains("EXAMPLES"), "{}", help.out);
+}
+
+#[test]
+fn any_budget_of_memory_answers_the_same() {
+    let place = Place::furnished();
+    let answer = place.run(&["status", "--json"]).done().out;
+    for memory in ["1MiB", "64MiB", "3GB"] {
+        let within = place.run(&["status", "--json", "--memory", memory]).done();
+        assert_eq!(within.out, answer, "{memory}");
+    }
+    let mut command = place.command(&["status"]);
+    let status = command.env("CTXLOG_MEMORY", "little").status().unwrap();
+    assert_eq!(status.code(), Some(2));
 }
 
 #[test]
