@@ -22,7 +22,6 @@
 //! outside this module calls bincode.
 
 use bincode::Options;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::planted::{Bug, planted};
@@ -182,7 +181,7 @@ pub(crate) fn encode_into<T: Serialize>(
 ///
 /// # Errors
 /// When they are no such value.
-pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
+pub(crate) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, CodecError> {
     let limit = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
     unlimited()
         .with_limit(limit)
@@ -328,12 +327,25 @@ fn without(bytes: &[u8], forgotten: std::ops::Range<usize>) -> Vec<u8> {
     bytes
 }
 
-/// Reads stored bytes back. Checks come before decoding: length, magic, format, checksum, then the
-/// fields, then the body within its own length.
+/// Reads stored bytes back, with their hash.
+///
+/// # Errors
+/// As [`decode_entry`].
+pub fn open(bytes: &[u8]) -> Result<Sealed, CodecError> {
+    let entry = decode_entry(bytes)?;
+    Ok(Sealed {
+        entry,
+        hash: hash_of(hashed(bytes)),
+        bytes: bytes.to_vec(),
+    })
+}
+
+/// Reads stored bytes back without hashing them. Checks come before decoding: length, magic, format,
+/// checksum, then the fields, then the body within its own length.
 ///
 /// # Errors
 /// What is wrong with the bytes. An unknown kind is no error: see [`Body::Unknown`].
-pub fn open(bytes: &[u8]) -> Result<Sealed, CodecError> {
+pub fn decode_entry(bytes: &[u8]) -> Result<Entry, CodecError> {
     let (envelope, rest) = bytes
         .split_at_checked(ENVELOPE_BYTES)
         .ok_or(CodecError::Length)?;
@@ -373,25 +385,24 @@ pub fn open(bytes: &[u8]) -> Result<Sealed, CodecError> {
     let provenance = Provenance::from_code(provenance).ok_or(CodecError::Field("provenance"))?;
     let body = rest.get(..length).ok_or(CodecError::Length)?;
     let (by, key, body) = decode_body(kind, body)?;
-    let must_understand = flags & FLAG_MUST_UNDERSTAND != 0;
-    let at = timed.then_some(Micros(at));
-    let entry = Entry {
+    Ok(Entry {
         conversation,
         seq,
         iteration,
-        at,
+        at: timed.then_some(Micros(at)),
         prev,
         provenance,
-        must_understand,
+        must_understand: flags & FLAG_MUST_UNDERSTAND != 0,
         by,
         key,
         body,
-    };
-    Ok(Sealed {
-        entry,
-        hash: hash_of(hashed),
-        bytes: bytes.to_vec(),
     })
+}
+
+/// The hash of an entry's stored bytes, whatever they are.
+#[must_use]
+pub fn hash(bytes: &[u8]) -> Hash {
+    hash_of(hashed(bytes))
 }
 
 /// The hash of the entry before, as stored bytes name it; `None` where they are no entry. Nothing

@@ -61,14 +61,15 @@ pub fn commit(salt: &[u8; 32], bytes: &[u8]) -> Commitment {
     }
 }
 
-/// A string of a message: inline, or a blob. Encoding borrows it, decoding owns it.
+/// A string of a message: inline, or a blob. Encoding and decoding borrow it.
 #[derive(Serialize, Deserialize)]
 enum Text<'a> {
-    Inline(Cow<'a, str>),
+    Inline(#[serde(borrow)] Cow<'a, str>),
     Blob { address: Hash, bytes: u64 },
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 enum BlockWire<'a> {
     Text(Text<'a>),
     Media(u8, Text<'a>),
@@ -78,6 +79,7 @@ enum BlockWire<'a> {
 type FieldsWire<'a> = Vec<(Cow<'a, str>, Text<'a>)>;
 
 #[derive(Serialize, Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 enum PartWire<'a> {
     Block(BlockWire<'a>),
     Reasoning {
@@ -95,6 +97,7 @@ enum PartWire<'a> {
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 struct ResultWire<'a> {
     call: Option<Cow<'a, str>>,
     name: Option<Cow<'a, str>>,
@@ -106,6 +109,7 @@ struct ResultWire<'a> {
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 struct SourceWire<'a> {
     format: Cow<'a, str>,
     id: Option<Cow<'a, str>>,
@@ -114,6 +118,7 @@ struct SourceWire<'a> {
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 struct MessageWire<'a> {
     role: Cow<'a, str>,
     author: Author,

@@ -9,7 +9,7 @@ use super::record::{self, Encoded, Held};
 use super::tail::place;
 use super::{SledStore, at, check, frame, keys, tally};
 use crate::log::{ConversationId, Seq};
-use crate::store::{Listed, Payload, StoreError};
+use crate::store::{Listed, Payload, ShowRecord, StoreError};
 
 impl SledStore {
     pub(super) fn read_entries(
@@ -41,7 +41,45 @@ impl SledStore {
             let missing = || place(conversation, Some(next), "the entry is missing".into());
             let found = found.ok_or_else(missing)?;
             in_block = matches!(found, Found::Packed(_));
-            match show_from(&found, next..=to, show) {
+            match show_from(&found, next..=to, &mut |seq, record| show(seq, record.entry)) {
+                Shown::All(behind) if behind > next => next = behind,
+                Shown::All(_) => return Err(missing()),
+                Shown::Told => return Ok(()),
+                Shown::Flawed(seq) => {
+                    return Err(place(conversation, Some(seq), CONTRADICTION.into()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Self::read_entries`], with payloads, and past the blocks that are kept: whoever reads a
+    /// whole log needs no block twice.
+    pub(super) fn read_records(
+        &self,
+        conversation: ConversationId,
+        from: Seq,
+        to: Seq,
+        show: ShowRecord<'_>,
+    ) -> Result<(), StoreError> {
+        let Some(span) = self.shared().span(conversation)? else {
+            return Ok(());
+        };
+        let to = to.min(span.head.seq);
+        if from < span.first || from > to {
+            return Ok(());
+        }
+        let mut packed = self.shared().blocks.from(self.engine(), conversation, from)?;
+        let mut next = from;
+        while next <= to {
+            let missing = || place(conversation, Some(next), "the entry is missing".into());
+            let found = match packed.beginning(next)? {
+                Some(block) => Found::Packed(block),
+                None => self.find_record(conversation, next)?.ok_or_else(missing)?,
+            };
+            match show_from(&found, next..=to, &mut |seq, record| {
+                show(seq, record.entry, &|index| payload_of(conversation, seq, record, index))
+            }) {
                 Shown::All(behind) if behind > next => next = behind,
                 Shown::All(_) => return Err(missing()),
                 Shown::Told => return Ok(()),
@@ -77,13 +115,7 @@ impl SledStore {
         };
         let flawed = || place(conversation, Some(seq), CONTRADICTION.into());
         let record = found.record(seq).and_then(Encoded::read);
-        match record.ok_or_else(flawed)?.payload(index) {
-            None | Some(Held::Destroyed) => Ok(None),
-            Some(Held::Whole(salted)) => {
-                let payload = record::read_payload(salted);
-                payload.map(Some).ok_or_else(flawed)
-            }
-        }
+        payload_of(conversation, seq, &record.ok_or_else(flawed)?, index)
     }
 
     /// The record of an entry, wherever it is. It may move from one place to the next while they are
@@ -178,6 +210,15 @@ impl SledStore {
         Ok(None)
     }
 
+    pub(super) fn read_check_beside(
+        &self,
+        listed: &Listed,
+    ) -> Result<Vec<StoreError>, StoreError> {
+        let mut found = check::check_beside(self.engine(), self.shared().gate_of(), listed);
+        found.extend(self.shared().media.strays(listed.conversation)?);
+        Ok(found)
+    }
+
     pub(super) fn read_check(
         &self,
         conversation: Option<ConversationId>,
@@ -211,19 +252,33 @@ enum Shown {
 fn show_from(
     found: &Found,
     wanted: RangeInclusive<Seq>,
-    show: &mut dyn FnMut(Seq, &[u8]) -> ControlFlow<()>,
+    show: &mut dyn FnMut(Seq, &Encoded<'_>) -> ControlFlow<()>,
 ) -> Shown {
     let (mut next, last) = wanted.into_inner();
     while let Some(record) = found.record(next) {
         let Some(record) = Encoded::read(record) else {
             return Shown::Flawed(next);
         };
-        if show(next, record.entry).is_break() || next >= last {
+        if show(next, &record).is_break() || next >= last {
             return Shown::Told;
         }
         next = next.next();
     }
     Shown::All(next)
+}
+
+fn payload_of(
+    conversation: ConversationId,
+    seq: Seq,
+    record: &Encoded<'_>,
+    index: u32,
+) -> Result<Option<Payload>, StoreError> {
+    match record.payload(index) {
+        None | Some(Held::Destroyed) => Ok(None),
+        Some(Held::Whole(salted)) => record::read_payload(salted)
+            .map(Some)
+            .ok_or_else(|| place(conversation, Some(seq), CONTRADICTION.into())),
+    }
 }
 
 const CONTRADICTION: &str = "the entry's lengths contradict each other";

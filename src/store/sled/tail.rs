@@ -146,7 +146,7 @@ pub(super) fn read(engine: &Engine, conversation: ConversationId) -> Result<Tail
 }
 
 /// The number behind the last entry of a block, from its first value.
-fn block_end(
+pub(super) fn block_end(
     engine: &Engine,
     conversation: ConversationId,
     first: Seq,
