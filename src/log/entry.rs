@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::planted::{Bug, planted};
 
 use super::body::{Body, Door, Kind, Provenance};
+use super::hashing::Derived;
 use super::{ConversationId, Hash, Head, Iteration, Micros, Seq};
 
 /// The first bytes of every entry.
@@ -303,10 +304,9 @@ pub fn seal(entry: Entry) -> Result<Sealed, CodecError> {
 
 fn hash_of(hashed: &[u8]) -> Hash {
     thread_local! {
-        // Deriving the context key costs as much as hashing a small entry: done once a thread.
-        static HASHER: blake3::Hasher = blake3::Hasher::new_derive_key(ENTRY_CONTEXT);
+        static HASHER: Derived = Derived::new(ENTRY_CONTEXT);
     }
-    let hash = |bytes: &[u8]| HASHER.with(|h| Hash(*h.clone().update(bytes).finalize().as_bytes()));
+    let hash = |bytes: &[u8]| HASHER.with(|h| h.hash(&[bytes]));
     if planted(Bug::HashOmitsKind) {
         return hash(&without(hashed, 5..6));
     }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::body::Commitment;
 use super::entry::{CodecError, decode, encode_into};
+use super::hashing::Derived;
 use super::skeleton::extent;
 use super::{
     Author, Block, BlockBody, Fields, Hash, Json, Media, Message, Part, PartBody, Role, Shape,
@@ -50,13 +51,10 @@ impl Secret {
 #[must_use]
 pub fn commit(salt: &[u8; 32], bytes: &[u8]) -> Commitment {
     thread_local! {
-        // Deriving the context key costs as much as hashing a small payload: done once a thread.
-        static HASHER: blake3::Hasher = blake3::Hasher::new_derive_key(PAYLOAD_CONTEXT);
+        static HASHER: Derived = Derived::new(PAYLOAD_CONTEXT);
     }
-    let mut hasher = HASHER.with(Clone::clone);
-    hasher.update(salt).update(bytes);
     Commitment {
-        digest: Hash(*hasher.finalize().as_bytes()),
+        digest: HASHER.with(|h| h.hash(&[salt, bytes])),
         bytes: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
     }
 }
