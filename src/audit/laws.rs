@@ -96,17 +96,18 @@ impl Laws {
         }
     }
 
-    /// Looks at the whole log's fold.
+    /// Looks at what a fold holds, at the log's end.
     pub fn at_end(&mut self, state: &Projection) {
-        for message in state.messages() {
-            if state.conservation(message.id).is_none()
-                || (!message.visible() && message.absent().is_none())
-            {
-                self.breaks("conservation", message.id.seq());
-            }
-            if !lives_in_order(message) {
-                self.breaks("lifetimes", message.id.seq());
-            }
+        state.messages().iter().for_each(|m| self.forgotten(m));
+    }
+
+    /// Looks at a message that nothing later changes.
+    pub fn forgotten(&mut self, message: &MessageState) {
+        if !message.visible() && message.absent().is_none() {
+            self.breaks("conservation", message.id.seq());
+        }
+        if !lives_in_order(message) {
+            self.breaks("lifetimes", message.id.seq());
         }
     }
 

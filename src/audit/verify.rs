@@ -1,6 +1,6 @@
 //! `verify`: does the log hang together? Chain, payloads, windows, laws; and what that cannot show.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc;
 use std::thread;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::engine::{Error, Store};
 use crate::log::{Body, Entry, Hash, Head, Provenance, Seq};
 use crate::store::{Backend, Listed, StoreError};
-use crate::window::Projection;
+use crate::window::Passing;
 
 use super::chain::{Chain, Link, Payloads, Reader, hash};
 use super::laws::{LAWS, Laws};
@@ -63,8 +63,9 @@ pub struct Verified {
 
 /// Verifies one conversation. `progress` hears how many entries are done, and of how many.
 ///
-/// One thread reads, one hashes, this one checks the chain and folds: none is far ahead of another,
-/// so that the memory this takes is that of the fold.
+/// One thread reads, one hashes, this one checks the chain and folds: none is far ahead of another.
+/// The fold forgets what left the window, so that the memory this takes is that of the window. A log
+/// that names something again that was forgotten is read once more, and that is remembered then.
 ///
 /// # Errors
 /// When the store cannot be read at all; damage is in the answer.
@@ -73,29 +74,17 @@ pub fn verify(
     listed: &Listed,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Verified, Error> {
-    let mut check = Check::new(listed);
-    let backend = store.backend();
-    for problem in backend.check_beside(listed)? {
-        check.damage(&problem);
-    }
-    let head = match backend.head(listed.conversation) {
-        Ok(head) => head,
-        Err(error) => {
-            check.damage(&error);
-            None
+    let mut remember = BTreeSet::new();
+    loop {
+        let state = Passing::default().remembering(remember.clone());
+        let mut check = Check::new(listed, state);
+        let head = check.pass(store.backend(), progress)?;
+        let named = check.state.named();
+        if named.is_empty() {
+            return Ok(check.finish(head));
         }
-    };
-    if let Some(head) = head {
-        check.read(backend, head, progress)?;
+        remember.extend(named);
     }
-    if check.broken {
-        // Reading ended at the first damage; this tells of the rest.
-        for problem in backend.check(Some(listed.conversation))? {
-            check.damage(&problem);
-        }
-    }
-    check.laws.at_end(&check.state);
-    Ok(check.finish(head))
 }
 
 fn damaged_seq(error: &StoreError) -> Option<Seq> {
@@ -107,7 +96,7 @@ fn damaged_seq(error: &StoreError) -> Option<Seq> {
 
 struct Check<'a> {
     listed: &'a Listed,
-    state: Projection,
+    state: Passing,
     laws: Laws,
     chain: Chain,
     /// Where the chain ends before its head record.
@@ -122,10 +111,10 @@ struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    fn new(listed: &'a Listed) -> Self {
+    fn new(listed: &'a Listed, state: Passing) -> Self {
         Self {
             listed,
-            state: Projection::default(),
+            state,
             laws: Laws::default(),
             chain: Chain::new(listed.conversation),
             chain_broken: None,
@@ -136,6 +125,36 @@ impl<'a> Check<'a> {
             problems: Vec::new(),
             entries: 0,
         }
+    }
+
+    /// Goes through the log once; gives the head it had.
+    fn pass(
+        &mut self,
+        backend: &dyn Backend,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Option<Head>, Error> {
+        let conversation = self.listed.conversation;
+        for problem in backend.check_beside(self.listed)? {
+            self.damage(&problem);
+        }
+        let head = match backend.head(conversation) {
+            Ok(head) => head,
+            Err(error) => {
+                self.damage(&error);
+                None
+            }
+        };
+        if let Some(head) = head {
+            self.read(backend, head, progress)?;
+        }
+        if self.broken {
+            // Reading ended at the first damage; this tells of the rest.
+            for problem in backend.check(Some(conversation))? {
+                self.damage(&problem);
+            }
+        }
+        self.laws.at_end(self.state.state());
+        Ok(head)
     }
 
     fn bad(&mut self, seq: Option<Seq>, what: String) {
@@ -225,10 +244,13 @@ impl<'a> Check<'a> {
         for what in link.lost {
             self.bad(Some(seq), what);
         }
-        self.laws.before(&self.state, &entry);
+        self.laws.before(self.state.state(), &entry);
         self.state.apply(&entry);
-        self.laws.after(&self.state, &entry);
+        self.laws.after(self.state.state(), &entry);
         self.window_of(&entry);
+        for message in self.state.forget() {
+            self.laws.forgotten(&message);
+        }
     }
 
     fn window_of(&mut self, entry: &Entry) {
@@ -241,12 +263,11 @@ impl<'a> Check<'a> {
             Provenance::Recorded | Provenance::Synthetic => &mut self.windows.recorded,
         };
         *counter = counter.saturating_add(1);
-        let settings = self
-            .state
-            .settings()
-            .map_or(Hash::ZERO, |(_, s)| s.content.digest);
-        let same = called.window == self.state.digest()
-            && called.messages == self.state.window_len()
+        let state = self.state.state();
+        let settings = state.settings();
+        let settings = settings.map_or(Hash::ZERO, |(_, s)| s.content.digest);
+        let same = called.window == state.digest()
+            && called.messages == state.window_len()
             && called.settings == settings;
         if same {
             self.windows.equal = self.windows.equal.saturating_add(1);
@@ -279,7 +300,7 @@ impl<'a> Check<'a> {
             "whether what was logged is what was said: times, usage and authors are as reported"
                 .to_owned(),
         ];
-        if let Some(seq) = self.state.unsupported() {
+        if let Some(seq) = self.state.state().unsupported() {
             not_covered.push(format!(
                 "windows from {seq} on: the entry's kind is not known here"
             ));

@@ -290,6 +290,8 @@ pub struct Projection {
     pub(super) closed: HashMap<Label, (Seq, u32)>,
     /// The filed model calls; iteration N is at N - 1.
     pub(super) sent: Vec<Sent>,
+    /// Calls before those, in a fold that forgets.
+    pub(super) calls_forgotten: u64,
     pub(super) reading: Option<ReturnInfo>,
     /// The specs of all strategies that ever visited.
     pub(super) strategies: Vec<String>,
@@ -337,11 +339,8 @@ impl Projection {
     /// The iteration that the next entry belongs to.
     #[must_use]
     pub fn next_iteration(&self) -> Iteration {
-        Iteration(
-            u64::try_from(self.sent.len())
-                .unwrap_or(u64::MAX)
-                .saturating_add(1),
-        )
+        let sent = u64::try_from(self.sent.len()).unwrap_or(u64::MAX);
+        Iteration(sent.saturating_add(self.calls_forgotten).saturating_add(1))
     }
 
     /// Every message ever logged, ascending by id.
