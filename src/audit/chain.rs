@@ -5,7 +5,7 @@
 //! Only the first asks the store, and it reads to the log's end whatever the others find: what a
 //! store is asked does not depend on which thread is faster.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::mpsc::{Receiver, SyncSender};
 
 use serde::Serialize;
@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::log::{
     Body, Commitment, ConversationId, Entry, Hash, Head, Kind, Seq, entry, payload, payload::Secret,
 };
-use crate::store::{Backend, Payload, StoreError};
+use crate::store::{Backend, PayloadAt, PayloadRef, StoreError};
 
 /// How many entries are handed over at once, and the bytes from which fewer are.
 const LOT: usize = 64;
@@ -92,35 +92,102 @@ impl Chain {
 }
 
 /// Whether a payload is what an entry committed to.
-pub(super) fn intact(payload: &Payload, committed: &Commitment) -> bool {
-    payload::commit(&payload.salt, &payload.bytes) == *committed
+pub(super) fn intact(salt: &[u8; 32], bytes: &[u8], committed: &Commitment) -> bool {
+    payload::commit(salt, bytes) == *committed
 }
 
-/// An entry as the store has it, decoded.
-pub(super) struct Read {
-    seq: Seq,
-    bytes: Vec<u8>,
-    entry: Result<Entry, String>,
+/// Entries with their payloads, from their reading to the fold. Lots go round, so that each thread
+/// frees what it took: that is a quarter of the work.
+#[derive(Default)]
+pub(super) struct Lot {
+    pub(super) links: Vec<Link>,
     words: Vec<Words>,
+    /// The bytes of all of them.
+    bytes: Vec<u8>,
+}
+
+/// An entry as the store has it.
+pub(super) struct Link {
+    pub(super) seq: Seq,
+    pub(super) entry: Result<Entry, String>,
+    /// Where its bytes and its words are in the lot.
+    bytes: Range<usize>,
+    words: Range<usize>,
+    /// The rest is known when it was hashed.
+    pub(super) hash: Hash,
+    pub(super) payloads: Payloads,
+    /// What is wrong with its payloads.
+    pub(super) lost: Vec<String>,
 }
 
 /// What the store has for a commitment.
 struct Words {
     committed: Commitment,
-    /// `None`: it was destroyed on purpose.
-    found: Result<Option<Payload>, String>,
+    /// Salt, and where the bytes are in the lot; `None`: destroyed on purpose.
+    found: Result<Option<([u8; 32], Range<usize>)>, String>,
     /// What is wrong with its blobs.
     blobs: Option<String>,
 }
 
-/// An entry that was hashed.
-pub(super) struct Link {
-    pub(super) seq: Seq,
-    pub(super) hash: Hash,
-    pub(super) entry: Result<Entry, String>,
-    pub(super) payloads: Payloads,
-    /// What is wrong with its payloads.
-    pub(super) lost: Vec<String>,
+impl Lot {
+    fn is_full(&self) -> bool {
+        self.links.len() >= LOT || self.bytes.len() >= LOT_BYTES
+    }
+
+    fn clear(&mut self) {
+        self.links.clear();
+        self.words.clear();
+        self.bytes.clear();
+        self.bytes.shrink_to(2 * LOT_BYTES);
+    }
+
+    fn keep(&mut self, bytes: &[u8]) -> Range<usize> {
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        from..self.bytes.len()
+    }
+
+    fn hash(&mut self) {
+        let bytes = |range: &Range<usize>| self.bytes.get(range.clone()).unwrap_or_default();
+        for link in &mut self.links {
+            link.hash = entry::hash(bytes(&link.bytes));
+            let words = self.words.get(link.words.clone());
+            for words in words.into_iter().flatten() {
+                let counter = match words.state(bytes) {
+                    Ok(true) => &mut link.payloads.intact,
+                    Ok(false) => &mut link.payloads.redacted,
+                    Err(what) => {
+                        link.lost.push(format!("the payload of {}: {what}", link.seq));
+                        &mut link.payloads.lost
+                    }
+                };
+                *counter = counter.saturating_add(1);
+            }
+        }
+    }
+}
+
+impl Words {
+    /// Whether they are there, as committed to; they may have been destroyed on purpose.
+    fn state<'a>(&self, bytes: impl Fn(&Range<usize>) -> &'a [u8]) -> Result<bool, String> {
+        match &self.found {
+            Err(what) => Err(what.clone()),
+            Ok(None) => Ok(false),
+            Ok(Some((salt, at))) if intact(salt, bytes(at), &self.committed) => {
+                self.blobs.clone().map_or(Ok(true), Err)
+            }
+            Ok(Some(_)) => Err("does not match the entry's commitment".to_owned()),
+        }
+    }
+}
+
+/// Hashes what was read, and hands it on.
+pub(super) fn hash(lots: &Receiver<Lot>, give: &SyncSender<Lot>) {
+    for mut lot in lots {
+        lot.hash();
+        // Whoever no longer listens has ended by a panic, which tells more.
+        let _ = give.send(lot);
+    }
 }
 
 /// Reads a log up to its head record and hands over what it finds, in order.
@@ -128,28 +195,28 @@ pub(super) struct Reader<'a> {
     backend: &'a dyn Backend,
     id: ConversationId,
     secret: Option<Secret>,
-    lot: Vec<Read>,
-    bytes: usize,
+    lot: Lot,
+    /// Lots that were done with.
+    used: Receiver<Lot>,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) const fn new(backend: &'a dyn Backend, id: ConversationId) -> Self {
+    pub(super) fn new(backend: &'a dyn Backend, id: ConversationId, used: Receiver<Lot>) -> Self {
         Self {
             backend,
             id,
             secret: None,
-            lot: Vec::new(),
-            bytes: 0,
+            lot: Lot::default(),
+            used,
         }
     }
 
     /// Ends early where the store fails, and says how.
-    pub(super) fn read(mut self, to: Seq, give: &SyncSender<Vec<Read>>) -> Result<(), StoreError> {
+    pub(super) fn read(mut self, to: Seq, give: &SyncSender<Lot>) -> Result<(), StoreError> {
         let (backend, id) = (self.backend, self.id);
         let read = backend.records(id, Seq(0), to, &mut |seq, bytes, payload| {
-            let read = self.record(seq, bytes, payload);
-            self.lot.push(read);
-            if self.lot.len() >= LOT || self.bytes >= LOT_BYTES {
+            self.record(seq, bytes, payload);
+            if self.lot.is_full() {
                 self.hand_over(give);
             }
             ControlFlow::Continue(())
@@ -158,40 +225,55 @@ impl<'a> Reader<'a> {
         read
     }
 
-    fn hand_over(&mut self, give: &SyncSender<Vec<Read>>) {
-        self.bytes = 0;
-        // Whoever no longer listens has ended by a panic, which tells more.
-        let _ = give.send(std::mem::replace(&mut self.lot, Vec::with_capacity(LOT)));
+    fn hand_over(&mut self, give: &SyncSender<Lot>) {
+        let mut next = self.used.try_recv().unwrap_or_default();
+        next.clear();
+        // As above.
+        let _ = give.send(std::mem::replace(&mut self.lot, next));
     }
 
-    fn record(
+    fn record(&mut self, seq: Seq, bytes: &[u8], payload: PayloadAt<'_>) {
+        let entry = entry::decode_entry(bytes).map_err(|error| error.to_string());
+        let from = self.lot.words.len();
+        let commitments = entry.as_ref().map(|e| e.body.commitments());
+        for (index, committed) in (0_u32..).zip(commitments.unwrap_or_default()) {
+            let words = self.words(seq, payload(index), committed);
+            self.lot.words.push(words);
+        }
+        let link = Link {
+            seq,
+            entry,
+            bytes: self.lot.keep(bytes),
+            words: from..self.lot.words.len(),
+            hash: Hash::ZERO,
+            payloads: Payloads::default(),
+            lost: Vec::new(),
+        };
+        self.lot.links.push(link);
+    }
+
+    fn words(
         &mut self,
         seq: Seq,
-        bytes: &[u8],
-        payload: &dyn Fn(u32) -> Result<Option<Payload>, StoreError>,
-    ) -> Read {
-        let entry = entry::decode_entry(bytes).map_err(|error| error.to_string());
-        let commitments = entry.as_ref().map(|e| e.body.commitments());
-        let mut words = Vec::new();
-        for (index, committed) in (0_u32..).zip(commitments.unwrap_or_default()) {
-            let found = payload(index).map_err(|error| error.to_string());
-            let held = found.as_ref().ok().and_then(Option::as_ref);
-            if seq == Seq(0) {
-                self.secret = held.and_then(|p| payload::decode_secret(&p.bytes).ok());
+        found: Result<Option<PayloadRef<'_>>, StoreError>,
+        committed: Commitment,
+    ) -> Words {
+        let mut blobs = None;
+        let found = match found {
+            Err(error) => Err(error.to_string()),
+            Ok(None) => Ok(None),
+            Ok(Some(PayloadRef { salt, bytes })) => {
+                if seq == Seq(0) {
+                    self.secret = payload::decode_secret(&bytes).ok();
+                }
+                blobs = self.blobs(&bytes).err();
+                Ok(Some((salt, self.lot.keep(&bytes))))
             }
-            let blobs = held.and_then(|p| self.blobs(&p.bytes).err());
-            self.bytes = self.bytes.saturating_add(held.map_or(0, |p| p.bytes.len()));
-            words.push(Words {
-                committed,
-                found,
-                blobs,
-            });
-        }
-        Read {
-            seq,
-            bytes: bytes.to_vec(),
-            entry,
-            words,
+        };
+        Words {
+            committed,
+            found,
+            blobs,
         }
     }
 
@@ -208,48 +290,5 @@ impl<'a> Reader<'a> {
             }
         }
         Ok(())
-    }
-}
-
-/// Hashes what was read, and hands it on.
-pub(super) fn hash(lots: &Receiver<Vec<Read>>, give: &SyncSender<Vec<Link>>) {
-    for lot in lots {
-        // As above.
-        let _ = give.send(lot.into_iter().map(hashed).collect());
-    }
-}
-
-fn hashed(read: Read) -> Link {
-    let (mut payloads, mut lost) = (Payloads::default(), Vec::new());
-    for words in read.words {
-        let counter = match words.state() {
-            Ok(true) => &mut payloads.intact,
-            Ok(false) => &mut payloads.redacted,
-            Err(what) => {
-                lost.push(format!("the payload of {}: {what}", read.seq));
-                &mut payloads.lost
-            }
-        };
-        *counter = counter.saturating_add(1);
-    }
-    Link {
-        seq: read.seq,
-        hash: entry::hash(&read.bytes),
-        entry: read.entry,
-        payloads,
-        lost,
-    }
-}
-
-impl Words {
-    /// Whether they are there, as committed to; they may have been destroyed on purpose.
-    fn state(self) -> Result<bool, String> {
-        let Some(payload) = self.found? else {
-            return Ok(false);
-        };
-        if !intact(&payload, &self.committed) {
-            return Err("does not match the entry's commitment".to_owned());
-        }
-        self.blobs.map_or(Ok(true), Err)
     }
 }

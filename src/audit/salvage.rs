@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use crate::engine::{Adopted, Conversation, Error, Store};
 use crate::log::{Head, RequestReason, Seq, entry, entry::Sealed, payload};
-use crate::store::{Listed, PayloadAt};
+use crate::store::{Listed, PayloadAt, PayloadRef};
 
 use super::chain::{Chain, intact};
 
@@ -99,7 +99,7 @@ impl Reading<'_> {
         for (index, wanted) in (0_u32..).zip(sealed.entry.body.commitments()) {
             let found = payload(index);
             let whole = match &found {
-                Ok(Some(payload)) => intact(payload, &wanted),
+                Ok(Some(payload)) => intact(&payload.salt, &payload.bytes, &wanted),
                 Ok(None) => true,
                 Err(_) => false,
             };
@@ -107,6 +107,7 @@ impl Reading<'_> {
                 self.lost.push(seq);
             }
             let found = found.ok().flatten().filter(|_| whole);
+            let found = found.map(PayloadRef::into_owned);
             for address in found
                 .iter()
                 .flat_map(|p| payload::blobs_of(&p.bytes).unwrap_or_default())

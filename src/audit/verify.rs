@@ -178,17 +178,23 @@ impl<'a> Check<'a> {
         recorded: Head,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<(), Error> {
-        let reader = Reader::new(backend, self.listed.conversation);
+        let (give_back, used) = mpsc::channel();
+        let reader = Reader::new(backend, self.listed.conversation, used);
         let (give, lots) = mpsc::sync_channel(AHEAD);
         let (give_links, links) = mpsc::sync_channel(AHEAD);
         let total = recorded.seq.0.saturating_add(1);
         let read = thread::scope(|scope| {
-            let named = || thread::Builder::new().name("ctxlog-verify".into());
-            named().spawn_scoped(scope, move || hash(&lots, &give_links))?;
-            let reader = named().spawn_scoped(scope, move || reader.read(recorded.seq, &give))?;
-            for link in links.into_iter().flatten() {
-                progress(link.seq.0, total);
-                self.link(link);
+            let named = |name: &str| thread::Builder::new().name(name.to_owned());
+            let hasher = named("ctxlog-hash");
+            hasher.spawn_scoped(scope, move || hash(&lots, &give_links))?;
+            let started = named("ctxlog-read");
+            let reader = started.spawn_scoped(scope, move || reader.read(recorded.seq, &give))?;
+            for mut lot in links {
+                for link in &mut lot.links {
+                    progress(link.seq.0, total);
+                    self.link(link);
+                }
+                let _ = give_back.send(lot); // the last ones are not needed any more
             }
             Ok(reader.join())
         });
@@ -226,28 +232,31 @@ impl<'a> Check<'a> {
     }
 
     /// Takes the next entry, unless the chain is broken before it.
-    fn link(&mut self, link: Link) {
+    fn link(&mut self, link: &mut Link) {
         if self.chain_broken.is_some() {
             return;
         }
         let seq = link.seq;
-        let entry = link.entry.and_then(|entry| {
-            let followed = self.chain.follow(seq, &entry, link.hash);
-            followed.map_err(str::to_owned).map(|()| entry)
-        });
-        let entry = match entry {
+        let followed = match &link.entry {
+            Ok(entry) => self.chain.follow(seq, entry, link.hash).map(|()| entry),
+            Err(what) => Err(what.as_str()),
+        };
+        let entry = match followed {
             Ok(entry) => entry,
-            Err(what) => return self.break_chain(seq, format!("entry {seq}: {what}")),
+            Err(what) => {
+                let what = format!("entry {seq}: {what}");
+                return self.break_chain(seq, what);
+            }
         };
         self.entries = self.entries.saturating_add(1);
         self.payloads = self.payloads.and(link.payloads);
-        for what in link.lost {
+        for what in link.lost.drain(..) {
             self.bad(Some(seq), what);
         }
-        self.laws.before(self.state.state(), &entry);
-        self.state.apply(&entry);
-        self.laws.after(self.state.state(), &entry);
-        self.window_of(&entry);
+        self.laws.before(self.state.state(), entry);
+        self.state.apply(entry);
+        self.laws.after(self.state.state(), entry);
+        self.window_of(entry);
         for message in self.state.forget() {
             self.laws.forgotten(&message);
         }

@@ -71,7 +71,7 @@ enum Text<'a> {
 enum BlockWire<'a> {
     Text(Text<'a>),
     Media(u8, Text<'a>),
-    Opaque(Cow<'a, str>, Text<'a>),
+    Opaque(#[serde(borrow)] Cow<'a, str>, Text<'a>),
 }
 
 type FieldsWire<'a> = Vec<(Cow<'a, str>, Text<'a>)>;
@@ -87,6 +87,7 @@ enum PartWire<'a> {
     },
     Call {
         id: Option<Cow<'a, str>>,
+        #[serde(borrow)]
         name: Cow<'a, str>,
         arguments: Text<'a>,
         native: Option<Cow<'a, str>>,
@@ -118,6 +119,7 @@ struct SourceWire<'a> {
 #[derive(Serialize, Deserialize)]
 #[serde(bound(deserialize = "'de: 'a"))]
 struct MessageWire<'a> {
+    #[serde(borrow)]
     role: Cow<'a, str>,
     author: Author,
     parts: Vec<(PartWire<'a>, FieldsWire<'a>)>,

@@ -7,6 +7,7 @@ mod limits;
 mod memory;
 mod sled;
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
@@ -193,8 +194,28 @@ pub enum StoreError {
     },
 }
 
+/// A payload, lent where a store has it at hand.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PayloadRef<'a> {
+    /// Its salt.
+    pub salt: [u8; 32],
+    /// The encoded content.
+    pub bytes: Cow<'a, [u8]>,
+}
+
+impl PayloadRef<'_> {
+    /// The payload, kept.
+    #[must_use]
+    pub fn into_owned(self) -> Payload {
+        Payload {
+            salt: self.salt,
+            bytes: self.bytes.into_owned(),
+        }
+    }
+}
+
 /// The payload at an index of the entry that is shown, as [`Backend::payload`] gives it.
-pub type PayloadAt<'a> = &'a dyn Fn(u32) -> Result<Option<Payload>, StoreError>;
+pub type PayloadAt<'a> = &'a dyn Fn(u32) -> Result<Option<PayloadRef<'a>>, StoreError>;
 
 /// Is shown the records of a log: number, stored bytes and payloads of an entry.
 pub type ShowRecord<'a> = &'a mut dyn FnMut(Seq, &[u8], PayloadAt<'_>) -> ControlFlow<()>;
@@ -251,7 +272,13 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
         show: ShowRecord<'_>,
     ) -> Result<(), StoreError> {
         self.entries(conversation, from, to, &mut |seq, bytes| {
-            show(seq, bytes, &|index| self.payload(conversation, seq, index))
+            show(seq, bytes, &|index| {
+                let found = self.payload(conversation, seq, index)?;
+                Ok(found.map(|Payload { salt, bytes }| PayloadRef {
+                    salt,
+                    bytes: Cow::Owned(bytes),
+                }))
+            })
         })
     }
 

@@ -9,7 +9,7 @@ use super::record::{self, Encoded, Held};
 use super::tail::place;
 use super::{SledStore, at, check, frame, keys, tally};
 use crate::log::{ConversationId, Seq};
-use crate::store::{Listed, Payload, ShowRecord, StoreError};
+use crate::store::{Listed, Payload, PayloadRef, ShowRecord, StoreError};
 
 impl SledStore {
     pub(super) fn read_entries(
@@ -115,7 +115,8 @@ impl SledStore {
         };
         let flawed = || place(conversation, Some(seq), CONTRADICTION.into());
         let record = found.record(seq).and_then(Encoded::read);
-        payload_of(conversation, seq, &record.ok_or_else(flawed)?, index)
+        let payload = payload_of(conversation, seq, &record.ok_or_else(flawed)?, index)?;
+        Ok(payload.map(PayloadRef::into_owned))
     }
 
     /// The record of an entry, wherever it is. It may move from one place to the next while they are
@@ -267,12 +268,12 @@ fn show_from(
     Shown::All(next)
 }
 
-fn payload_of(
+fn payload_of<'a>(
     conversation: ConversationId,
     seq: Seq,
-    record: &Encoded<'_>,
+    record: &Encoded<'a>,
     index: u32,
-) -> Result<Option<Payload>, StoreError> {
+) -> Result<Option<PayloadRef<'a>>, StoreError> {
     match record.payload(index) {
         None | Some(Held::Destroyed) => Ok(None),
         Some(Held::Whole(salted)) => record::read_payload(salted)

@@ -5,7 +5,7 @@
 
 use super::frame::length;
 use super::keys;
-use crate::store::{Payload, Record};
+use crate::store::{Payload, PayloadRef, Record};
 
 const NUMBER_BYTES: usize = 4;
 
@@ -109,11 +109,11 @@ impl<'a> Encoded<'a> {
 }
 
 /// Salt and bytes apart again.
-pub(super) fn read_payload(salted: &[u8]) -> Option<Payload> {
+pub(super) fn read_payload(salted: &[u8]) -> Option<PayloadRef<'_>> {
     let (salt, bytes) = salted.split_first_chunk::<32>()?;
-    Some(Payload {
+    Some(PayloadRef {
         salt: *salt,
-        bytes: bytes.to_vec(),
+        bytes: bytes.into(),
     })
 }
 
@@ -142,7 +142,9 @@ mod tests {
     fn holds(record: &Encoded<'_>, index: u32, payload: Option<&Payload>) -> bool {
         match record.payload(index) {
             None => false,
-            Some(Held::Whole(salted)) => read_payload(salted).as_ref() == payload,
+            Some(Held::Whole(salted)) => {
+                read_payload(salted).map(PayloadRef::into_owned).as_ref() == payload
+            }
             Some(Held::Destroyed) => payload.is_none(),
         }
     }
