@@ -65,7 +65,12 @@ impl Chain {
     }
 
     /// Goes on to the entry found under a number, or says why it cannot stand there.
-    pub(super) fn follow(&mut self, seq: Seq, entry: &Entry, hash: Hash) -> Result<(), &'static str> {
+    pub(super) fn follow(
+        &mut self,
+        seq: Seq,
+        entry: &Entry,
+        hash: Hash,
+    ) -> Result<(), &'static str> {
         let prev = self.head.map_or(Hash::ZERO, |h| h.hash);
         if entry.conversation != self.id {
             return Err("it belongs to another conversation");
@@ -157,7 +162,8 @@ impl Lot {
                     Ok(true) => &mut link.payloads.intact,
                     Ok(false) => &mut link.payloads.redacted,
                     Err(what) => {
-                        link.lost.push(format!("the payload of {}: {what}", link.seq));
+                        link.lost
+                            .push(format!("the payload of {}: {what}", link.seq));
                         &mut link.payloads.lost
                     }
                 };

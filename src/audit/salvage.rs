@@ -64,13 +64,13 @@ impl Reading<'_> {
         let head = backend.head(id).ok().flatten();
         let to = head.map_or(Seq(u64::MAX), |h| h.seq);
         let mut ends = None;
-        let read = backend.records(id, Seq(0), to, &mut |seq, bytes, payload| {
-            match self.take(seq, bytes, payload) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(why) => {
-                    ends = Some(format!("{seq}: {why}"));
-                    ControlFlow::Break(())
-                }
+        let read = backend.records(id, Seq(0), to, &mut |seq, bytes, payload| match self
+            .take(seq, bytes, payload)
+        {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(why) => {
+                ends = Some(format!("{seq}: {why}"));
+                ControlFlow::Break(())
             }
         });
         let ends = ends.or_else(|| read.err().map(|e| e.to_string()));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ctxlog::engine::{Conversation, Store};
 use ctxlog::log::{Door, Seq};
-use ctxlog::store::{Listed, SledStore};
+use ctxlog::store::{Listed, SledOptions, SledStore};
 
 use super::errors::{Failure, NO};
 use super::{Context, human};
@@ -26,6 +26,13 @@ fn on(backend: SledStore) -> Store {
 pub fn existing(cx: &Context) -> Result<Store, Failure> {
     check(cx)?;
     Ok(on(SledStore::open_existing(&cx.store)?))
+}
+
+/// The store, which has to exist, for a command that reads its logs through once.
+pub fn existing_for_one_pass(cx: &Context) -> Result<Store, Failure> {
+    check(cx)?;
+    let options = SledOptions::for_one_pass();
+    Ok(on(SledStore::open_existing_with(&cx.store, options)?))
 }
 
 /// A damaged store, read from a copy of its files.

@@ -17,7 +17,7 @@ use super::stretch::Stretches;
 use super::view::edges;
 
 /// Messages are forgotten when so many more are held than could not be forgotten the time before.
-const AT_ONCE: usize = 1024;
+const AT_ONCE: usize = 256;
 
 /// A fold that forgets.
 #[derive(Clone, Debug)]
@@ -130,7 +130,9 @@ fn name(body: &Body, with: &mut dyn FnMut(Seq, Seq)) {
     let ranges = forms.map(|s| &s.sources).chain([entered, pinned, unpinned]);
     let ranges = ranges.flat_map(|ranges| ranges.0.iter().copied());
     let reverted = reverted.iter().map(|(message, _)| (*message, *message));
-    ranges.chain(reverted).for_each(|(first, last)| with(first, last));
+    ranges
+        .chain(reverted)
+        .for_each(|(first, last)| with(first, last));
 }
 
 impl Projection {
@@ -281,5 +283,4 @@ mod tests {
             }
         }
     }
-
 }

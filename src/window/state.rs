@@ -613,14 +613,15 @@ impl Projection {
     /// The members of a message's group, ascending, whether in the window or not.
     #[must_use]
     pub fn group_of(&self, id: MessageId) -> Vec<MessageId> {
-        let Some(index) = self.index_of(id.seq()) else {
-            return Vec::new();
-        };
-        let members = self.groups.members(index).iter();
-        members
-            .filter_map(|&i| self.messages.get(i))
-            .map(|m| m.id)
-            .collect()
+        self.members(id).map(|m| m.id).collect()
+    }
+
+    /// As [`Projection::group_of`], the messages themselves.
+    pub fn members(&self, id: MessageId) -> impl Iterator<Item = &MessageState> {
+        let index = self.index_of(id.seq());
+        let members = index.map(|index| self.groups.members(index));
+        let members = members.into_iter().flatten();
+        members.filter_map(|&i| self.messages.get(i))
     }
 
     /// Supplies the token count of a message's present content where the log has none: derived from
@@ -662,11 +663,16 @@ impl Projection {
     /// The messages that ranges name.
     #[must_use]
     pub fn ids_in(&self, ranges: &Ranges) -> Vec<MessageId> {
-        let indices = self.indices_in(ranges).into_iter();
-        indices
-            .filter_map(|i| self.messages.get(i))
-            .map(|m| m.id)
-            .collect()
+        self.messages_in(ranges).map(|m| m.id).collect()
+    }
+
+    /// As [`Projection::ids_in`], the messages themselves.
+    pub fn messages_in(&self, ranges: &Ranges) -> impl Iterator<Item = &MessageState> {
+        let within = |(first, last): &(Seq, Seq)| {
+            let range = self.logged_before(*first)..self.logged_before(last.next());
+            self.messages.get(range).unwrap_or_default()
+        };
+        ranges.0.iter().flat_map(within)
     }
 
     /// What became of a message by the newest entry: exactly one of the three.

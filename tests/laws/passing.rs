@@ -107,9 +107,11 @@ fn talk(turns: usize) -> Conversation {
     let chat = Store::in_memory().conversation("a").unwrap();
     let chat = chat.with_strategy(SlidingWindow::new(4)).unwrap();
     for turn in 0..turns {
-        chat.append(Message::person(format!("question {turn}"))).unwrap();
+        chat.append(Message::person(format!("question {turn}")))
+            .unwrap();
         chat.call().unwrap();
-        chat.append(Message::model(format!("answer {turn}"))).unwrap();
+        chat.append(Message::model(format!("answer {turn}")))
+            .unwrap();
     }
     chat
 }

@@ -106,7 +106,7 @@ fn open(cx: &Context, args: &args::Verify) -> Result<(Store, Option<Failure>), F
     if args.salvage {
         return Ok((stores::salvaged(cx)?, None));
     }
-    match stores::existing(cx) {
+    match stores::existing_for_one_pass(cx) {
         Ok(store) => Ok((store, None)),
         Err(failure) if failure.exit == INTEGRITY => match stores::salvaged(cx) {
             Ok(store) => {

@@ -56,6 +56,11 @@ impl Block {
         self.at(usize::try_from(seq.0.checked_sub(self.first.0)?).ok()?)
     }
 
+    /// The memory it lies in, to be used again.
+    pub(super) fn into_memory(self) -> Vec<u8> {
+        self.raw
+    }
+
     /// All records in order.
     pub(super) fn records(&self) -> impl Iterator<Item = &[u8]> {
         (0..self.ends.len()).filter_map(|index| self.at(index))
@@ -139,16 +144,26 @@ pub(super) fn pack<'a>(
 
 /// Unpacks a block; `None` where its bytes are none.
 pub(super) fn unpack(first: Seq, content: &[u8], codec: &mut Codec) -> Option<Block> {
+    unpack_into(Vec::new(), first, content, codec)
+}
+
+/// Unpacks a block into memory that was used before.
+pub(super) fn unpack_into(
+    mut raw: Vec<u8>,
+    first: Seq,
+    content: &[u8],
+    codec: &mut Codec,
+) -> Option<Block> {
     let (kind, rest) = content.split_first()?;
     let (count, rest) = rest.split_first_chunk::<NUMBER_BYTES>()?;
-    let (raw, bytes) = rest.split_first_chunk::<NUMBER_BYTES>()?;
+    let (size, bytes) = rest.split_first_chunk::<NUMBER_BYTES>()?;
     let count = usize::try_from(u32::from_be_bytes(*count)).ok()?;
-    let raw = u32::from_be_bytes(*raw);
-    if u64::from(raw) > RAW_BYTES_MAX || count == 0 {
+    let size = u32::from_be_bytes(*size);
+    if u64::from(size) > RAW_BYTES_MAX || count == 0 {
         return None;
     }
-    let size = usize::try_from(raw).ok()?;
-    Block::read(first, count, codec.expand(*kind, bytes, size)?)
+    codec.expand_into(&mut raw, *kind, bytes, usize::try_from(size).ok()?)?;
+    Block::read(first, count, raw)
 }
 
 /// zstd's working memory and our own, kept from one block to the next.
@@ -177,12 +192,25 @@ impl Codec {
 
     /// What was stored; `None` where it is not what this codec gives of so many bytes.
     pub(super) fn expand(&mut self, kind: u8, bytes: &[u8], size: usize) -> Option<Vec<u8>> {
-        let raw = match kind {
-            STORED => bytes.to_vec(),
-            ZSTD => self.decompress(bytes, size)?,
+        let mut raw = Vec::new();
+        self.expand_into(&mut raw, kind, bytes, size)?;
+        Some(raw)
+    }
+
+    fn expand_into(
+        &mut self,
+        raw: &mut Vec<u8>,
+        kind: u8,
+        bytes: &[u8],
+        size: usize,
+    ) -> Option<()> {
+        raw.clear();
+        match kind {
+            STORED => raw.extend_from_slice(bytes),
+            ZSTD => self.decompress(bytes, size, raw)?,
             _ => return None,
-        };
-        (raw.len() == size).then_some(raw)
+        }
+        (raw.len() == size).then_some(())
     }
 
     /// `None` where there is no memory for it.
@@ -202,11 +230,13 @@ impl Codec {
         self.packed.get(..size)
     }
 
-    fn decompress(&mut self, bytes: &[u8], size: usize) -> Option<Vec<u8>> {
+    fn decompress(&mut self, bytes: &[u8], size: usize, raw: &mut Vec<u8>) -> Option<()> {
         if self.unpacks.is_none() {
             self.unpacks = zstd::bulk::Decompressor::new().ok();
         }
-        self.unpacks.as_mut()?.decompress(bytes, size).ok()
+        raw.reserve_exact(size);
+        let unpacks = self.unpacks.as_mut()?;
+        unpacks.decompress_to_buffer(bytes, raw).ok().map(drop)
     }
 }
 

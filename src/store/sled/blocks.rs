@@ -109,6 +109,7 @@ impl Blocks {
             conversation,
             contents: Contents::scan(engine, &from, &to)?.peekable(),
             codec: Codec::default(),
+            memory: Vec::new(),
         })
     }
 
@@ -159,6 +160,8 @@ pub(super) struct Run<'a> {
     conversation: ConversationId,
     contents: Peekable<Contents<'a>>,
     codec: Codec,
+    /// Of a block that was done with.
+    memory: Vec<u8>,
 }
 
 impl Run<'_> {
@@ -181,15 +184,28 @@ impl Run<'_> {
         let Some(content) = self.contents.next() else {
             return Ok(None);
         };
-        let content = content
-            .map_err(|error| at(self.conversation, Some(first), "", ContentError::Store(error)))?;
+        let content = content.map_err(|error| {
+            at(
+                self.conversation,
+                Some(first),
+                "",
+                ContentError::Store(error),
+            )
+        })?;
         let bytes = content.result().ok();
-        match bytes.and_then(|bytes| block::unpack(first, bytes, &mut self.codec)) {
+        let memory = std::mem::take(&mut self.memory);
+        let (codec, unpack) = (&mut self.codec, block::unpack_into);
+        match bytes.and_then(|bytes| unpack(memory, first, bytes, codec)) {
             Some(block) => Ok(Some(Arc::new(block))),
             // It may have been rewritten while it was read.
-            None => self
-                .blocks
-                .beginning(self.engine, self.conversation, first),
+            None => self.blocks.beginning(self.engine, self.conversation, first),
+        }
+    }
+
+    /// A block that it gave is not needed any more.
+    pub(super) fn done_with(&mut self, block: Arc<Block>) {
+        if let Some(block) = Arc::into_inner(block).filter(|b| b.bytes() <= LARGE_BYTES) {
+            self.memory = block.into_memory();
         }
     }
 }

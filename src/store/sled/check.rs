@@ -43,11 +43,7 @@ pub(super) fn check(
 }
 
 /// What is wrong with one log beside what reading its records tells.
-pub(super) fn check_beside(
-    engine: &Engine,
-    gate: &Mutex<()>,
-    listed: &Listed,
-) -> Vec<StoreError> {
+pub(super) fn check_beside(engine: &Engine, gate: &Mutex<()>, listed: &Listed) -> Vec<StoreError> {
     let _gate = gate.lock().unwrap_or_else(PoisonError::into_inner);
     let mut check = Check {
         engine,

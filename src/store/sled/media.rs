@@ -171,7 +171,9 @@ impl Media {
         let names = names(&self.of(lineage))?.into_iter();
         let is_blob = |name: &str| name.ends_with(NEW) || name.parse::<Hash>().is_ok();
         let strays = names.filter(|name| !is_blob(name));
-        Ok(strays.map(|name| stray(&self.of(lineage).join(name))).collect())
+        Ok(strays
+            .map(|name| stray(&self.of(lineage).join(name)))
+            .collect())
     }
 
     /// Destroys a blob.

@@ -41,7 +41,9 @@ impl SledStore {
             let missing = || place(conversation, Some(next), "the entry is missing".into());
             let found = found.ok_or_else(missing)?;
             in_block = matches!(found, Found::Packed(_));
-            match show_from(&found, next..=to, &mut |seq, record| show(seq, record.entry)) {
+            match show_from(&found, next..=to, &mut |seq, record| {
+                show(seq, record.entry)
+            }) {
                 Shown::All(behind) if behind > next => next = behind,
                 Shown::All(_) => return Err(missing()),
                 Shown::Told => return Ok(()),
@@ -69,7 +71,10 @@ impl SledStore {
         if from < span.first || from > to {
             return Ok(());
         }
-        let mut packed = self.shared().blocks.from(self.engine(), conversation, from)?;
+        let mut packed = self
+            .shared()
+            .blocks
+            .from(self.engine(), conversation, from)?;
         let mut next = from;
         while next <= to {
             let missing = || place(conversation, Some(next), "the entry is missing".into());
@@ -77,9 +82,15 @@ impl SledStore {
                 Some(block) => Found::Packed(block),
                 None => self.find_record(conversation, next)?.ok_or_else(missing)?,
             };
-            match show_from(&found, next..=to, &mut |seq, record| {
-                show(seq, record.entry, &|index| payload_of(conversation, seq, record, index))
-            }) {
+            let shown = show_from(&found, next..=to, &mut |seq, record| {
+                show(seq, record.entry, &|index| {
+                    payload_of(conversation, seq, record, index)
+                })
+            });
+            if let Found::Packed(block) = found {
+                packed.done_with(block);
+            }
+            match shown {
                 Shown::All(behind) if behind > next => next = behind,
                 Shown::All(_) => return Err(missing()),
                 Shown::Told => return Ok(()),
@@ -211,10 +222,7 @@ impl SledStore {
         Ok(None)
     }
 
-    pub(super) fn read_check_beside(
-        &self,
-        listed: &Listed,
-    ) -> Result<Vec<StoreError>, StoreError> {
+    pub(super) fn read_check_beside(&self, listed: &Listed) -> Result<Vec<StoreError>, StoreError> {
         let mut found = check::check_beside(self.engine(), self.shared().gate_of(), listed);
         found.extend(self.shared().media.strays(listed.conversation)?);
         Ok(found)

@@ -11,6 +11,9 @@ use crate::store::StoreError;
 const TELL_EVERY: u32 = 8;
 const TELL_TIMES: u32 = 8;
 
+/// The most that is reserved for a content because its first value says so.
+const RESERVED_BYTES: usize = 256 << 10;
+
 /// The contents under a range of keys. Keys that are no content's are passed over.
 pub(super) struct Contents<'a> {
     engine: &'a Engine,
@@ -120,6 +123,7 @@ impl Assembly {
                 chunks,
             } => {
                 self.chunked = Some((length, crc, chunks));
+                self.bytes.reserve_exact(length.min(RESERVED_BYTES));
                 Some(start)
             }
         }
