@@ -128,10 +128,16 @@ pub(super) struct Link {
 /// What the store has for a commitment.
 struct Words {
     committed: Commitment,
-    /// Salt, and where the bytes are in the lot; `None`: destroyed on purpose.
-    found: Result<Option<([u8; 32], Range<usize>)>, String>,
+    /// `None`: it was destroyed on purpose.
+    found: Result<Option<Salted>, String>,
     /// What is wrong with its blobs.
     blobs: Option<String>,
+}
+
+/// A payload: its salt, and where its bytes are in the lot.
+struct Salted {
+    salt: [u8; 32],
+    at: Range<usize>,
 }
 
 impl Lot {
@@ -179,7 +185,7 @@ impl Words {
         match &self.found {
             Err(what) => Err(what.clone()),
             Ok(None) => Ok(false),
-            Ok(Some((salt, at))) if intact(salt, bytes(at), &self.committed) => {
+            Ok(Some(found)) if intact(&found.salt, bytes(&found.at), &self.committed) => {
                 self.blobs.clone().map_or(Ok(true), Err)
             }
             Ok(Some(_)) => Err("does not match the entry's commitment".to_owned()),
@@ -273,7 +279,8 @@ impl<'a> Reader<'a> {
                     self.secret = payload::decode_secret(&bytes).ok();
                 }
                 blobs = self.blobs(&bytes).err();
-                Ok(Some((salt, self.lot.keep(&bytes))))
+                let at = self.lot.keep(&bytes);
+                Ok(Some(Salted { salt, at }))
             }
         };
         Words {
