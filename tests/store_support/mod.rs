@@ -120,13 +120,16 @@ pub fn read(
     Ok(shown)
 }
 
+/// An entry's number and bytes, and its first payload.
+pub type Whole = (u64, Vec<u8>, Option<Payload>);
+
 /// The entries that a store shows with their first payloads.
 pub fn read_records(
     store: &dyn Backend,
     conversation: ConversationId,
     from: u64,
     to: u64,
-) -> Result<Vec<(u64, Vec<u8>, Option<Payload>)>, StoreError> {
+) -> Result<Vec<Whole>, StoreError> {
     let (mut shown, mut failed) = (Vec::new(), None);
     store.records(
         conversation,
