@@ -217,6 +217,22 @@ fn sample() -> (tempfile::TempDir, BTreeMap<Vec<u8>, Vec<u8>>) {
     (dir, stored)
 }
 
+/// Whether reading a log through, with what lies beside it, notices damage.
+fn one_pass(store: &SledStore, conversation: ConversationId) -> bool {
+    let Ok(listed) = store.list(&[]) else {
+        return true;
+    };
+    let Some(listed) = listed.iter().find(|l| l.conversation == conversation) else {
+        return true; // its name leads elsewhere
+    };
+    let beside = store.check_beside(listed).unwrap();
+    // A fork begins at a number of its own.
+    let reads = (0..16).map(|from| read_records(store, conversation, from, u64::MAX));
+    let shown = reads.filter(|read| read.as_ref().map_or(true, |shown| !shown.is_empty()));
+    let read = shown.into_iter().next();
+    !beside.is_empty() || !matches!(read, Some(Ok(_)))
+}
+
 #[test]
 fn a_flipped_bit_in_any_value_is_found_and_placed() {
     let (dir, stored) = sample();
@@ -238,6 +254,8 @@ fn a_flipped_bit_in_any_value_is_found_and_placed() {
             assert!(hit, "bit {bit} of {key:02x?}: {found:?}");
             if let Some(owner) = owner {
                 assert!(!store.check(Some(owner)).unwrap().is_empty());
+                let seen = one_pass(&store, owner);
+                assert!(seen, "read through, bit {bit} of {key:02x?} is not noticed");
             }
             trials += 1;
         }

@@ -35,6 +35,15 @@ pub fn existing(cx: &Context) -> Result<Store, Failure> {
     Ok(on(cx, backend))
 }
 
+/// The store, which has to exist, for a command that reads its logs through once.
+pub fn existing_for_one_pass(cx: &Context) -> Result<Store, Failure> {
+    check(cx)?;
+    let least = SledOptions::for_one_pass().cache_bytes;
+    let options = SledOptions::default().with_cache_bytes(cx.memory.cache_bytes().min(least));
+    let backend = SledStore::open_existing_with(&cx.store, options)?;
+    Ok(on(cx, backend))
+}
+
 /// A damaged store, read from a copy of its files.
 pub fn salvaged(cx: &Context) -> Result<Store, Failure> {
     check(cx)?;

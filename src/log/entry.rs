@@ -21,15 +21,13 @@
 //! The hash is blake3 in derive-key mode, context `ctxlog entry v1`, over the 88+n bytes. Nothing
 //! outside this module calls bincode.
 
-use std::cell::RefCell;
-
 use bincode::Options;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::planted::{Bug, planted};
 
 use super::body::{Body, Door, Kind, Provenance};
+use super::hashing::Derived;
 use super::{ConversationId, Hash, Head, Iteration, Micros, Seq};
 
 /// The first bytes of every entry.
@@ -184,7 +182,7 @@ pub(crate) fn encode_into<T: Serialize>(
 ///
 /// # Errors
 /// When they are no such value.
-pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
+pub(crate) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, CodecError> {
     let limit = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
     unlimited()
         .with_limit(limit)
@@ -310,31 +308,11 @@ pub(crate) fn store(entry: &Entry) -> Result<(Hash, Vec<u8>), CodecError> {
     Ok((hash, bytes))
 }
 
-/// Hashes in derive-key mode under one context. Deriving its key costs as much as hashing a small
-/// entry, and a copy of a hasher is two kilobytes: so one is kept a thread, and used again.
-pub(crate) struct Deriving(RefCell<blake3::Hasher>);
-
-impl Deriving {
-    pub(crate) fn new(context: &str) -> Self {
-        Self(RefCell::new(blake3::Hasher::new_derive_key(context)))
-    }
-
-    /// The hash of the pieces, one behind the other.
-    pub(crate) fn hash<const N: usize>(&self, pieces: [&[u8]; N]) -> Hash {
-        let mut hasher = self.0.borrow_mut();
-        hasher.reset();
-        for piece in pieces {
-            hasher.update(piece);
-        }
-        Hash(*hasher.finalize().as_bytes())
-    }
-}
-
 fn hash_of(hashed: &[u8]) -> Hash {
     thread_local! {
-        static HASHER: Deriving = Deriving::new(ENTRY_CONTEXT);
+        static HASHER: Derived = Derived::new(ENTRY_CONTEXT);
     }
-    let hash = |bytes: &[u8]| HASHER.with(|h| h.hash([bytes]));
+    let hash = |bytes: &[u8]| HASHER.with(|h| h.hash(&[bytes]));
     if planted(Bug::HashOmitsKind) {
         return hash(&without(hashed, 5..6));
     }
@@ -440,8 +418,8 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// Reads stored bytes back. Checks come before decoding: length, magic, format, checksum, then the
-/// fields, then the body within its own length.
+/// Reads stored bytes back, with their hash. Checks come before decoding: length, magic, format,
+/// checksum, then the fields, then the body within its own length.
 ///
 /// # Errors
 /// What is wrong with the bytes. An unknown kind is no error: see [`Body::Unknown`].
@@ -467,6 +445,17 @@ pub(crate) fn open_if(
         return Ok(None);
     }
     envelope.entry().map(Some)
+}
+
+/// The same without hashing them.
+pub(crate) fn decode_entry(bytes: &[u8]) -> Result<Entry, CodecError> {
+    Envelope::read(bytes)?.entry()
+}
+
+/// The hash of an entry's stored bytes, whatever they are.
+#[must_use]
+pub fn hash(bytes: &[u8]) -> Hash {
+    hash_of(hashed(bytes))
 }
 
 /// The hash of the entry before, as stored bytes name it; `None` where they are no entry. Nothing

@@ -9,6 +9,7 @@ mod index;
 mod measure;
 mod ordered;
 mod outline;
+mod passing;
 mod recall;
 mod snapshot;
 mod state;
@@ -21,6 +22,7 @@ pub use group::{Groups, grouped};
 pub use guard::{Cut, Decision, Fate, GroupView, Keep, Order, Sizes, decide};
 pub use measure::{COUNT, ESTIMATE, Measure, NoReading, TIKTOKEN, Tokens, Total, count, estimate};
 pub use outline::{Asked, Look, Outline, Placed, Step, Touched, answered, is_message};
+pub use passing::Passing;
 pub use recall::{Memo, Verdict};
 pub use snapshot::{Pace, Snapshot, Taken};
 pub use state::{

@@ -291,6 +291,8 @@ pub struct Projection {
     pub(super) closed: HashMap<Label, (Seq, u32)>,
     /// The filed model calls; iteration N is at N - 1.
     pub(super) sent: Vec<Sent>,
+    /// Calls before those, in a fold that forgets.
+    pub(super) calls_forgotten: u64,
     pub(super) reading: Option<ReturnInfo>,
     /// The specs of all strategies that ever visited.
     pub(super) strategies: Vec<String>,
@@ -338,11 +340,8 @@ impl Projection {
     /// The iteration that the next entry belongs to.
     #[must_use]
     pub fn next_iteration(&self) -> Iteration {
-        Iteration(
-            u64::try_from(self.sent.len())
-                .unwrap_or(u64::MAX)
-                .saturating_add(1),
-        )
+        let sent = u64::try_from(self.sent.len()).unwrap_or(u64::MAX);
+        Iteration(sent.saturating_add(self.calls_forgotten).saturating_add(1))
     }
 
     /// Every message ever logged, ascending by id.
@@ -627,14 +626,15 @@ impl Projection {
     /// The members of a message's group, ascending, whether in the window or not.
     #[must_use]
     pub fn group_of(&self, id: MessageId) -> Vec<MessageId> {
-        let Some(index) = self.index_of(id.seq()) else {
-            return Vec::new();
-        };
-        let members = self.groups.members(index).iter();
-        members
-            .filter_map(|&i| self.messages.get(i))
-            .map(|m| m.id)
-            .collect()
+        self.members(id).map(|m| m.id).collect()
+    }
+
+    /// As [`Projection::group_of`], the messages themselves.
+    pub fn members(&self, id: MessageId) -> impl Iterator<Item = &MessageState> {
+        let index = self.index_of(id.seq());
+        let members = index.map(|index| self.groups.members(index));
+        let members = members.into_iter().flatten();
+        members.filter_map(|&i| self.messages.get(i))
     }
 
     /// Supplies the token count of a message's present content where the log has none: derived from
@@ -676,10 +676,13 @@ impl Projection {
     /// The messages that ranges name.
     #[must_use]
     pub fn ids_in(&self, ranges: &Ranges) -> Vec<MessageId> {
+        self.messages_in(ranges).map(|m| m.id).collect()
+    }
+
+    /// As [`Projection::ids_in`], the messages themselves.
+    pub fn messages_in(&self, ranges: &Ranges) -> impl Iterator<Item = &MessageState> {
         self.indices_in(ranges)
-            .filter_map(|i| self.messages.get(i))
-            .map(|m| m.id)
-            .collect()
+            .filter_map(|index| self.messages.get(index))
     }
 
     /// What became of a message by the newest entry: exactly one of the three.

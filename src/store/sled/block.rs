@@ -29,6 +29,9 @@ const NUMBER_BYTES: usize = 4;
 /// The sizes of head and words, before each head.
 const SIZES_BYTES: usize = 2 * NUMBER_BYTES;
 
+/// The memory of heads and words.
+pub(super) type Memory = [Vec<u8>; 2];
+
 /// A block, unpacked.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Block {
@@ -61,6 +64,11 @@ impl Block {
     /// The record of an entry.
     pub(super) fn record(&self, seq: Seq) -> Option<Parts<'_>> {
         self.at(usize::try_from(seq.0.checked_sub(self.first.0)?).ok()?)
+    }
+
+    /// The memory it lies in, to be used again.
+    pub(super) fn into_memory(self) -> Memory {
+        [self.heads, self.words]
     }
 
     /// All records in order.
@@ -179,18 +187,28 @@ pub(super) fn pack<'a>(
 
 /// Unpacks a block; `None` where its bytes are none.
 pub(super) fn unpack(first: Seq, content: &[u8], codec: &mut Codec) -> Option<Block> {
+    unpack_into(Memory::default(), first, content, codec)
+}
+
+/// Unpacks a block into memory that was used before.
+pub(super) fn unpack_into(
+    [mut heads, mut words]: Memory,
+    first: Seq,
+    content: &[u8],
+    codec: &mut Codec,
+) -> Option<Block> {
     let ([heads_kind, words_kind], rest) = content.split_first_chunk()?;
     let (count, rest) = number(rest)?;
-    let (heads, rest) = number(rest)?;
-    let (words, rest) = number(rest)?;
+    let (heads_size, rest) = number(rest)?;
+    let (words_size, rest) = number(rest)?;
     let (packed, rest) = number(rest)?;
-    let size = u64::try_from(heads.checked_add(words)?).ok()?;
+    let size = u64::try_from(heads_size.checked_add(words_size)?).ok()?;
     if size > RAW_BYTES_MAX || count == 0 {
         return None;
     }
     let (packed_heads, packed_words) = rest.split_at_checked(packed)?;
-    let heads = codec.expand(*heads_kind, packed_heads, heads)?;
-    let words = codec.expand(*words_kind, packed_words, words)?;
+    codec.expand_into(&mut heads, *heads_kind, packed_heads, heads_size)?;
+    codec.expand_into(&mut words, *words_kind, packed_words, words_size)?;
     Block::read(first, count, heads, words)
 }
 
@@ -200,7 +218,7 @@ pub(super) struct Codec {
     packs: Option<zstd::bulk::Compressor<'static>>,
     unpacks: Option<zstd::bulk::Decompressor<'static>>,
     /// Heads and words.
-    raw: [Vec<u8>; 2],
+    raw: Memory,
     packed: Vec<u8>,
 }
 
@@ -221,12 +239,25 @@ impl Codec {
 
     /// What was stored; `None` where it is not what this codec gives of so many bytes.
     pub(super) fn expand(&mut self, kind: u8, bytes: &[u8], size: usize) -> Option<Vec<u8>> {
-        let raw = match kind {
-            STORED => bytes.to_vec(),
-            ZSTD => self.decompress(bytes, size)?,
+        let mut raw = Vec::new();
+        self.expand_into(&mut raw, kind, bytes, size)?;
+        Some(raw)
+    }
+
+    fn expand_into(
+        &mut self,
+        raw: &mut Vec<u8>,
+        kind: u8,
+        bytes: &[u8],
+        size: usize,
+    ) -> Option<()> {
+        raw.clear();
+        match kind {
+            STORED => raw.extend_from_slice(bytes),
+            ZSTD => self.decompress(bytes, size, raw)?,
             _ => return None,
-        };
-        (raw.len() == size).then_some(raw)
+        }
+        (raw.len() == size).then_some(())
     }
 
     /// `None` where there is no memory for it.
@@ -246,11 +277,13 @@ impl Codec {
         self.packed.get(..size)
     }
 
-    fn decompress(&mut self, bytes: &[u8], size: usize) -> Option<Vec<u8>> {
+    fn decompress(&mut self, bytes: &[u8], size: usize, raw: &mut Vec<u8>) -> Option<()> {
         if self.unpacks.is_none() {
             self.unpacks = zstd::bulk::Decompressor::new().ok();
         }
-        self.unpacks.as_mut()?.decompress(bytes, size).ok()
+        raw.reserve_exact(size);
+        let unpacks = self.unpacks.as_mut()?;
+        unpacks.decompress_to_buffer(bytes, raw).ok().map(drop)
     }
 }
 

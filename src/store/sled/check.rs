@@ -6,13 +6,13 @@ use std::sync::{Mutex, PoisonError};
 use super::at;
 use super::block::{self, Codec};
 use super::engine::{ContentError, Engine, Flaw, damaged};
-use super::frame::{self, First, Span};
+use super::frame::{self, Span};
 use super::keys;
 use super::record::{Encoded, Parts};
-use super::reserved;
-use super::tail::{place, read_span};
+use super::scan::Contents;
+use super::tail::{last_block, place, read_span};
 use crate::log::{ConversationId, Seq};
-use crate::store::StoreError;
+use crate::store::{Listed, StoreError};
 
 /// Everything that is wrong with one log, or with the whole store.
 pub(super) fn check(
@@ -38,6 +38,24 @@ pub(super) fn check(
     check.names(only);
     if only.is_none() {
         check.strays();
+    }
+    check.found
+}
+
+/// What is wrong with one log beside what reading its records tells.
+pub(super) fn check_beside(engine: &Engine, gate: &Mutex<()>, listed: &Listed) -> Vec<StoreError> {
+    let _gate = gate.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut check = Check {
+        engine,
+        found: Vec::new(),
+    };
+    let conversation = listed.conversation;
+    match read_span(engine, conversation) {
+        Ok(Some(span)) if check.ends_with(conversation, &span) => check.derived(conversation),
+        _ => check.log(conversation),
+    }
+    if !check.is_named(listed) {
+        check.names(Some(conversation));
     }
     check.found
 }
@@ -114,12 +132,38 @@ impl Check<'_> {
             }
             Ok(_) => {}
         }
+        self.derived(conversation);
+    }
+
+    fn derived(&mut self, conversation: ConversationId) {
         let derived = keys::owned(keys::DERIVED, conversation);
         self.contents(&derived, conversation, |check, _, content| {
             if let Err(flaw) = content {
                 check.report(conversation, None, format!("derived data: {flaw}"));
             }
         });
+    }
+
+    /// Whether nothing of a log lies before its span or behind it. What lies within is read by
+    /// number.
+    fn ends_with(&mut self, conversation: ConversationId, span: &Span) -> bool {
+        let blocks = keys::owned(keys::BLOCK, conversation);
+        let end = keys::after(&blocks);
+        let first = self.first_key(&blocks, &end);
+        let last = self.engine.last_key(&blocks, &end).ok().flatten();
+        let last = last.as_deref().and_then(keys::seq);
+        let last = last.and_then(|last| last_block(self.engine, conversation, last).ok());
+        first.as_deref().and_then(keys::seq) == Some(span.first)
+            && last.is_some_and(|last| last.end == span.head.seq.next())
+    }
+
+    /// Whether the name a log was listed by leads to it.
+    fn is_named(&self, listed: &Listed) -> bool {
+        let key = keys::name(&listed.name);
+        let Ok(Some(value)) = self.engine.value(&key) else {
+            return false;
+        };
+        frame::unseal(&key, &value).and_then(keys::array) == Some(listed.conversation.0)
     }
 
     /// Counts the entries against the head record. Says which is the newest that is there.
@@ -234,38 +278,18 @@ impl Check<'_> {
         conversation: ConversationId,
         mut visit: impl FnMut(&mut Self, &[u8], Result<&[u8], Flaw>),
     ) {
-        let scan = match self.engine.scan(prefix, &keys::after(prefix)) {
-            Ok(scan) => scan,
+        let contents = match Contents::scan(self.engine, prefix, &keys::after(prefix)) {
+            Ok(contents) => contents,
             Err(error) => return self.found.push(error),
         };
-        let mut open: Option<Assembly> = None;
-        for found in scan {
-            let (key, value) = match found {
-                Ok(found) => found,
+        for found in contents {
+            match found {
+                Ok(content) => visit(self, &content.base, content.result()),
                 Err(error) => {
-                    self.found
-                        .push(at(conversation, None, "", ContentError::Store(error)));
-                    break;
+                    let error = ContentError::Store(error);
+                    self.found.push(at(conversation, None, "", error));
                 }
-            };
-            let Some((base, number)) = keys::content(&key) else {
-                continue;
-            }; // a stray
-            if reserved::is(&key, &value) {
-                continue; // its block is being written; else the entries are missing
             }
-            if open.as_ref().is_none_or(|assembly| assembly.base != base) {
-                if let Some(done) = open.take() {
-                    visit(self, &done.base, done.result());
-                }
-                open = Some(Assembly::new(base));
-            }
-            if let Some(assembly) = &mut open {
-                assembly.add(&key, number, &value);
-            }
-        }
-        if let Some(done) = open {
-            visit(self, &done.base, done.result());
         }
     }
 
@@ -396,78 +420,6 @@ impl Check<'_> {
             self.found.push(damaged(
                 "the record that every store begins with is missing".into(),
             ));
-        }
-    }
-}
-
-/// A content in the making, from values as they come in key order.
-struct Assembly {
-    base: Vec<u8>,
-    bytes: Vec<u8>,
-    /// Length, checksum and number of chunks, where the first value tells them.
-    chunked: Option<(usize, u32, u32)>,
-    next: u32,
-    flaw: Option<Flaw>,
-}
-
-impl Assembly {
-    fn new(base: &[u8]) -> Self {
-        Self {
-            base: base.to_vec(),
-            bytes: Vec::new(),
-            chunked: None,
-            next: 0,
-            flaw: None,
-        }
-    }
-
-    fn add(&mut self, key: &[u8], number: u32, value: &[u8]) {
-        if number != self.next {
-            self.flaw.get_or_insert("a chunk is missing");
-        }
-        self.next = number.saturating_add(1);
-        let body = if number == 0 {
-            self.first(key, value)
-        } else {
-            frame::unseal(key, value)
-        };
-        match body {
-            Some(body) => self.bytes.extend(body),
-            None => _ = self.flaw.get_or_insert("a checksum does not match"),
-        }
-    }
-
-    fn first<'a>(&mut self, key: &[u8], value: &'a [u8]) -> Option<&'a [u8]> {
-        match frame::read_first(key, value)? {
-            First::Whole(content) => Some(content),
-            First::Chunked {
-                start,
-                length,
-                crc,
-                chunks,
-            } => {
-                self.chunked = Some((length, crc, chunks));
-                Some(start)
-            }
-        }
-    }
-
-    fn result(&self) -> Result<&[u8], Flaw> {
-        if let Some(flaw) = self.flaw {
-            return Err(flaw);
-        }
-        let (length, crc, chunks) = match self.chunked {
-            Some(chunked) => chunked,
-            None => (self.bytes.len(), crc32c::crc32c(&self.bytes), 0),
-        };
-        if self.next != chunks.saturating_add(1) {
-            return Err("it has a wrong number of chunks");
-        }
-        let whole = self.bytes.len() == length && crc32c::crc32c(&self.bytes) == crc;
-        if whole {
-            Ok(&self.bytes)
-        } else {
-            Err("its chunks do not fit together")
         }
     }
 }

@@ -36,6 +36,7 @@ mod read;
 mod record;
 mod reserved;
 mod ring;
+mod scan;
 mod seal;
 mod settle;
 mod tail;
@@ -59,7 +60,7 @@ use self::tail::place;
 use self::tally::Synced;
 use self::writer::Shared;
 use super::limits::{self, BLOB_BYTES_MAX, DERIVED_BYTES_MAX, NAME_BYTES_MAX};
-use super::{Backend, Batch, Level, Listed, Name, Payload, StoreError};
+use super::{Backend, Batch, Level, Listed, Name, Payload, ShowRecord, StoreError};
 use crate::log::{ConversationId, Hash, Head, Seq};
 
 /// How a store in a directory is opened.
@@ -79,6 +80,13 @@ impl Default for SledOptions {
 }
 
 impl SledOptions {
+    /// For whoever reads logs through once, as `verify` does, and asks for nothing twice: a page cache
+    /// of 16 MiB.
+    #[must_use]
+    pub fn for_one_pass() -> Self {
+        Self::default().with_cache_bytes(16 << 20)
+    }
+
     /// With a page cache of this size, in bytes.
     #[must_use]
     pub const fn with_cache_bytes(mut self, cache_bytes: u64) -> Self {
@@ -347,6 +355,18 @@ impl SledStore {
         }
     }
 
+    /// What was found damaged, unless a write failed before.
+    fn damage(
+        &self,
+        found: Result<Vec<StoreError>, StoreError>,
+    ) -> Result<Vec<StoreError>, StoreError> {
+        let found = self.trusted(found)?;
+        match self.inner.shared.poisoned() {
+            Some(reason) if !found.is_empty() => Err(StoreError::Poisoned { reason }),
+            _ => Ok(found),
+        }
+    }
+
     /// Has a verb read something in order to replace it. One at a time, and never after a write
     /// failed: what is read then may be half of what was written.
     fn rewrite<T>(&self, verb: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
@@ -435,6 +455,16 @@ impl Backend for SledStore {
         show: &mut dyn FnMut(Seq, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
         self.trusted(self.read_entries(conversation, from, to, show))
+    }
+
+    fn records(
+        &self,
+        conversation: ConversationId,
+        from: Seq,
+        to: Seq,
+        show: ShowRecord<'_>,
+    ) -> Result<(), StoreError> {
+        self.trusted(self.read_records(conversation, from, to, show))
     }
 
     fn payload(
@@ -533,11 +563,11 @@ impl Backend for SledStore {
     }
 
     fn check(&self, conversation: Option<ConversationId>) -> Result<Vec<StoreError>, StoreError> {
-        let found = self.trusted(self.read_check(conversation))?;
-        match self.inner.shared.poisoned() {
-            Some(reason) if !found.is_empty() => Err(StoreError::Poisoned { reason }),
-            _ => Ok(found),
-        }
+        self.damage(self.read_check(conversation))
+    }
+
+    fn check_beside(&self, listed: &Listed) -> Result<Vec<StoreError>, StoreError> {
+        self.damage(self.read_check_beside(listed))
     }
 }
 

@@ -9,7 +9,7 @@ use super::record::{self, Encoded, Held, Parts};
 use super::tail::place;
 use super::{SledStore, check, frame, keys, tally};
 use crate::log::{ConversationId, Seq};
-use crate::store::{Listed, Payload, StoreError};
+use crate::store::{Listed, Payload, PayloadRef, ShowRecord, StoreError};
 
 impl SledStore {
     pub(super) fn read_entries(
@@ -41,7 +41,55 @@ impl SledStore {
             let missing = || place(conversation, Some(next), "the entry is missing".into());
             let found = found.ok_or_else(missing)?;
             in_block = matches!(found, Found::Packed(_));
-            match show_from(&found, next..=to, show) {
+            match show_from(&found, next..=to, &mut |seq, record| {
+                show(seq, record.entry)
+            }) {
+                Shown::All(behind) if behind > next => next = behind,
+                Shown::All(_) => return Err(missing()),
+                Shown::Told => return Ok(()),
+                Shown::Flawed(seq) => {
+                    return Err(place(conversation, Some(seq), CONTRADICTION.into()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Self::read_entries`], with payloads, and past the blocks that are kept: whoever reads a
+    /// whole log needs no block twice.
+    pub(super) fn read_records(
+        &self,
+        conversation: ConversationId,
+        from: Seq,
+        to: Seq,
+        show: ShowRecord<'_>,
+    ) -> Result<(), StoreError> {
+        self.settle()?; // so that no block of it comes while it is read
+        let Some(span) = self.shared().span(conversation)? else {
+            return Ok(());
+        };
+        let to = to.min(span.head.seq);
+        if from < span.first || from > to {
+            return Ok(());
+        }
+        let mut packed = self
+            .shared()
+            .blocks
+            .from(self.engine(), conversation, from)?;
+        let mut next = from;
+        while next <= to {
+            let missing = || place(conversation, Some(next), "the entry is missing".into());
+            let found = match packed.beginning(next)? {
+                Some(block) => Found::Packed(block),
+                None => self.find_record(conversation, next)?.ok_or_else(missing)?,
+            };
+            let shown = show_from(&found, next..=to, &mut |seq, record| {
+                show(seq, record.entry, &|index| Ok(payload_of(record, index)))
+            });
+            if let Found::Packed(block) = found {
+                packed.done_with(block);
+            }
+            match shown {
                 Shown::All(behind) if behind > next => next = behind,
                 Shown::All(_) => return Err(missing()),
                 Shown::Told => return Ok(()),
@@ -77,10 +125,8 @@ impl SledStore {
         };
         let flawed = || place(conversation, Some(seq), CONTRADICTION.into());
         let record = found.record(seq).and_then(Encoded::read);
-        match record.ok_or_else(flawed)?.payload(index) {
-            None | Some(Held::Destroyed) => Ok(None),
-            Some(Held::Whole { salt, words }) => Ok(Some(record::owned(salt, words))),
-        }
+        let payload = payload_of(&record.ok_or_else(flawed)?, index);
+        Ok(payload.map(PayloadRef::into_owned))
     }
 
     /// The record of an entry, wherever it is: it is in the tree before it ceases to wait.
@@ -179,13 +225,25 @@ impl SledStore {
         Ok(waiting.and_then(named))
     }
 
+    /// Has everything that was accepted in the tree, where it is written to.
+    fn settle(&self) -> Result<(), StoreError> {
+        if self.inner.salvage.is_some() || self.shared().poisoned().is_some() {
+            return Ok(());
+        }
+        self.shared().settle()
+    }
+
+    pub(super) fn read_check_beside(&self, listed: &Listed) -> Result<Vec<StoreError>, StoreError> {
+        let mut found = check::check_beside(self.engine(), self.shared().gate_of(), listed);
+        found.extend(self.shared().media.strays(listed.conversation)?);
+        Ok(found)
+    }
+
     pub(super) fn read_check(
         &self,
         conversation: Option<ConversationId>,
     ) -> Result<Vec<StoreError>, StoreError> {
-        if self.inner.salvage.is_none() && self.shared().poisoned().is_none() {
-            self.shared().settle()?; // so that it is all there to be looked at
-        }
+        self.settle()?; // so that it is all there to be looked at
         let mut found = check::check(self.engine(), self.shared().gate_of(), conversation);
         found.extend(self.shared().media.check(conversation)?);
         if conversation.is_none() {
@@ -217,19 +275,26 @@ enum Shown {
 fn show_from(
     found: &Found,
     wanted: RangeInclusive<Seq>,
-    show: &mut dyn FnMut(Seq, &[u8]) -> ControlFlow<()>,
+    show: &mut dyn FnMut(Seq, &Encoded<'_>) -> ControlFlow<()>,
 ) -> Shown {
     let (mut next, last) = wanted.into_inner();
     while let Some(record) = found.record(next) {
         let Some(record) = Encoded::read(record) else {
             return Shown::Flawed(next);
         };
-        if show(next, record.entry).is_break() || next >= last {
+        if show(next, &record).is_break() || next >= last {
             return Shown::Told;
         }
         next = next.next();
     }
     Shown::All(next)
+}
+
+fn payload_of<'a>(record: &Encoded<'a>, index: u32) -> Option<PayloadRef<'a>> {
+    match record.payload(index)? {
+        Held::Destroyed => None,
+        Held::Whole { salt, words } => Some(record::lent(salt, words)),
+    }
 }
 
 const CONTRADICTION: &str = "the entry's lengths contradict each other";

@@ -6,7 +6,7 @@
 
 use super::frame::length;
 use super::keys;
-use crate::store::{Payload, Record};
+use crate::store::{Payload, PayloadRef, Record};
 
 const NUMBER_BYTES: usize = 4;
 const SALT_BYTES: usize = 32;
@@ -143,18 +143,20 @@ impl<'a> Encoded<'a> {
         let payloads = (0_u32..)
             .zip(self.payloads())
             .map(|(number, held)| match held {
-                Held::Whole { salt, words } if number != index => Some(owned(salt, words)),
+                Held::Whole { salt, words } if number != index => {
+                    Some(lent(salt, words).into_owned())
+                }
                 _ => None,
             });
         join(self.entry, &payloads.collect::<Vec<_>>())
     }
 }
 
-/// A payload of its own.
-pub(super) fn owned(salt: &[u8; SALT_BYTES], words: &[u8]) -> Payload {
-    Payload {
+/// A payload, lent.
+pub(super) fn lent<'a>(salt: &[u8; SALT_BYTES], words: &'a [u8]) -> PayloadRef<'a> {
+    PayloadRef {
         salt: *salt,
-        bytes: words.to_vec(),
+        bytes: words.into(),
     }
 }
 
@@ -183,7 +185,7 @@ mod tests {
     fn holds(record: &Encoded<'_>, index: u32, payload: Option<&Payload>) -> bool {
         match record.payload(index) {
             None => false,
-            Some(Held::Whole { salt, words }) => Some(&owned(salt, words)) == payload,
+            Some(Held::Whole { salt, words }) => Some(&lent(salt, words).into_owned()) == payload,
             Some(Held::Destroyed) => payload.is_none(),
         }
     }

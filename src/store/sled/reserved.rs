@@ -21,7 +21,7 @@ pub(super) fn value(key: &[u8]) -> Vec<u8> {
 
 /// Whether a key is ahead of its block.
 pub(super) fn is(key: &[u8], value: &[u8]) -> bool {
-    frame::unseal(key, value).is_some_and(<[u8]>::is_empty)
+    value.len() == frame::CRC_BYTES && frame::unseal(key, value).is_some()
 }
 
 /// Says of which logs keys are ahead.

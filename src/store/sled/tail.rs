@@ -144,16 +144,17 @@ pub(super) fn read(engine: &Engine, conversation: ConversationId) -> Result<Tail
     }
 }
 
-struct LastBlock {
+/// The last block of a log.
+pub(super) struct LastBlock {
     first: Seq,
     /// The number behind its last entry.
-    end: Seq,
+    pub(super) end: Seq,
     /// Its size, unpacked.
     bytes: usize,
 }
 
 /// What a block's first value says of it.
-fn last_block(
+pub(super) fn last_block(
     engine: &Engine,
     conversation: ConversationId,
     first: Seq,

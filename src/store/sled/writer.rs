@@ -343,6 +343,9 @@ impl Shared {
     /// Brings everything that was accepted into the tree, and this to the disk.
     pub(super) fn settle(&self) -> Result<(), StoreError> {
         self.refused()?;
+        if !self.queue().waits() {
+            return Ok(());
+        }
         let settled = held(&self.settler).settle(self);
         self.ring();
         settled
