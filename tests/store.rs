@@ -380,6 +380,12 @@ fn assert_same(left: &dyn Backend, right: &dyn Backend, near: Option<u64>) {
         let to = near.map_or(u64::MAX, |near| near + 30);
         let shown = read(left, id(log), from, to).unwrap();
         assert_eq!(shown, read(right, id(log), from, to).unwrap());
+        let records = read_records(left, id(log), from, to).unwrap();
+        let numbers = records.iter().map(|(seq, entry, _)| (*seq, entry.clone()));
+        assert!(numbers.eq(shown.iter().cloned()));
+        for (seq, _, words) in records {
+            assert_eq!(words, left.payload(id(log), Seq(seq), 0).unwrap(), "{seq}");
+        }
         for (seq, _) in shown {
             let [left, right] = [left, right].map(|s| s.payload(id(log), Seq(seq), 0).unwrap());
             assert_eq!(left, right, "{seq}");

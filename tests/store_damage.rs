@@ -14,7 +14,7 @@ use std::fs;
 use std::path::Path;
 
 use ctxlog::log::{ConversationId, Seq};
-use ctxlog::store::{Backend, Level, SledStore, StoreError};
+use ctxlog::store::{Backend, Level, Record, SledStore, StoreError};
 use ctxlog::testkit::Draw;
 use store_support::directory::*;
 use store_support::*;
@@ -54,7 +54,7 @@ fn a_store_that_owes_a_check_is_refused_while_the_check_finds_damage() {
     drop(store);
     let (key, value) = stored(dir.path())
         .into_iter()
-        .find(|(key, _)| key[0] == b'L')
+        .find(|(key, _)| key[0] == b'C')
         .unwrap();
     overwrite(dir.path(), &key, Some(flipped(&value, 9)));
     let owed = dir.path().join("CTXLOG.unchecked");
@@ -142,7 +142,7 @@ fn one_log_that_was_set_back_is_refused() {
         .unwrap();
     drop(store);
     for (key, _) in stored(dir.path()) {
-        if key[0] == b'H' || !before.contains_key(&key) {
+        if key[0] != b'T' {
             overwrite(dir.path(), &key, before.get(&key).cloned());
         }
     }
@@ -192,7 +192,7 @@ fn expected_place(key: &[u8]) -> (Option<ConversationId>, Option<Seq>) {
     let owner = || ConversationId(key[1..17].try_into().unwrap());
     let seq = || Seq(u64::from_be_bytes(key[17..25].try_into().unwrap()));
     match key[0] {
-        b'C' | b'L' => (Some(owner()), Some(seq())),
+        b'C' => (Some(owner()), Some(seq())),
         b'H' if owner() == id(3) => (Some(owner()), Some(Seq(3))),
         b'H' if owner() == id(4) => (Some(owner()), Some(Seq(39))),
         b'H' => (Some(owner()), Some(Seq(6))),
@@ -212,9 +212,25 @@ fn sample() -> (tempfile::TempDir, BTreeMap<Vec<u8>, Vec<u8>>) {
     let stored = stored(dir.path());
     assert_eq!(
         stored.keys().map(|key| key[0]).collect::<BTreeSet<_>>(),
-        b"CDEHILMNT".iter().copied().collect()
+        b"CDEHIMNT".iter().copied().collect()
     );
     (dir, stored)
+}
+
+/// Whether reading a log through, with what lies beside it, notices damage.
+fn one_pass(store: &SledStore, conversation: ConversationId) -> bool {
+    let Ok(listed) = store.list(&[]) else {
+        return true;
+    };
+    let Some(listed) = listed.iter().find(|l| l.conversation == conversation) else {
+        return true; // its name leads elsewhere
+    };
+    let beside = store.check_beside(listed).unwrap();
+    // A fork begins at a number of its own.
+    let reads = (0..16).map(|from| read_records(store, conversation, from, u64::MAX));
+    let shown = reads.filter(|read| read.as_ref().map_or(true, |shown| !shown.is_empty()));
+    let read = shown.into_iter().next();
+    !beside.is_empty() || !matches!(read, Some(Ok(_)))
 }
 
 #[test]
@@ -238,6 +254,8 @@ fn a_flipped_bit_in_any_value_is_found_and_placed() {
             assert!(hit, "bit {bit} of {key:02x?}: {found:?}");
             if let Some(owner) = owner {
                 assert!(!store.check(Some(owner)).unwrap().is_empty());
+                let seen = one_pass(&store, owner);
+                assert!(seen, "read through, bit {bit} of {key:02x?} is not noticed");
             }
             trials += 1;
         }
@@ -280,13 +298,17 @@ fn a_removed_or_misplaced_value_is_found() {
 fn a_log_shorter_or_longer_than_its_head_record_is_damage_to_readers_and_writers() {
     let dir = tempfile::tempdir().unwrap();
     let store = SledStore::open(dir.path()).unwrap();
-    let conversation = conversation(&store, 1, 5);
+    // Each so large that it is in a block of its own.
+    let records = (0..5).map(|seq| record(seq, &[20_000])).collect();
+    let conversation = id(1);
+    let batch = birth(conversation, name(&["t"], "c1"), records);
+    store.append(batch, Level::Synced).unwrap();
     let head = store.head(conversation).unwrap().unwrap();
     drop(store);
     let all = stored(dir.path());
     let entry_key = |seq: u64| {
         all.keys()
-            .filter(|k| k[0] == b'L')
+            .filter(|k| k[0] == b'C')
             .nth(seq as usize)
             .unwrap()
             .clone()
@@ -333,7 +355,8 @@ fn a_log_shorter_or_longer_than_its_head_record_is_damage_to_readers_and_writers
 #[test]
 fn a_damaged_block_names_its_entries_and_costs_no_others() {
     let (dir, stored) = sample();
-    let blocks: Vec<_> = stored.keys().filter(|key| key[0] == b'C').collect();
+    let owned = [b"C", &id(4).0[..]].concat();
+    let blocks: Vec<_> = stored.keys().filter(|k| k.starts_with(&owned)).collect();
     let firsts: Vec<u64> = blocks
         .iter()
         .filter(|key| key.len() == 25)
@@ -484,12 +507,15 @@ fn a_power_cut_costs_only_what_was_not_synced_whichever_pages_it_takes() {
         }
         copy(&live, &later);
         let receipt = |store: &Path| fs::read(store.join("CTXLOG.synced")).unwrap();
-        if receipt(&synced) != receipt(&later) {
-            continue; // the machine was slow, and a sync came between
+        // Head and mark of the journal, which are synced when they are written.
+        let marks =
+            |store: &Path| fs::read(store.join("CTXLOG.journal")).unwrap()[..3 * 4096].to_vec();
+        if receipt(&synced) != receipt(&later) || marks(&synced) != marks(&later) {
+            continue; // a sync came between
         }
         for _ in 0..3 {
             copy(&later, &trial);
-            let kept = keep_some_pages(&synced, &later, &trial, &mut draw);
+            let kept = keep_some_pages("CTXLOG.journal", &synced, &later, &trial, &mut draw);
             let context = format!("round {round}, pages {kept}");
             let store = SledStore::open(&trial).unwrap_or_else(|e| panic!("{context}: {e}"));
             assert_eq!(
@@ -509,11 +535,62 @@ fn a_power_cut_costs_only_what_was_not_synced_whichever_pages_it_takes() {
     assert!(trials >= 12 && lost * 2 > trials, "{lost} of {trials}");
 }
 
-/// Of the pages of sled's file that differ, keeps some in the later form and the rest in the
-/// earlier; says which.
-fn keep_some_pages(synced: &Path, later: &Path, trial: &Path, draw: &mut Draw) -> String {
-    let db = |store: &Path| fs::read(store.join("sled/db")).unwrap();
-    let (earlier, mut now) = (db(synced), db(later));
+/// What was synced is in the journal while it comes into sled, so that a cut there costs nothing.
+#[test]
+fn a_power_cut_while_the_tree_is_written_costs_nothing_whichever_pages_it_takes() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name| dir.path().join(name);
+    let (live, synced, later, trial) = (at("live"), at("synced"), at("later"), at("trial"));
+    let store = SledStore::open(&live).unwrap();
+    let conversation = conversation(&store, 1, 100);
+    let seed = std::env::var("CTXLOG_SEED").map_or(7, |n| n.parse().unwrap());
+    let mut draw = Draw::new(seed);
+    let mut differed = 0;
+    for round in 0..12 {
+        assert!(store.check(None).unwrap().is_empty()); // all is in the tree
+        let head = store.head(conversation).unwrap().unwrap();
+        let first = head.seq.0 + 1;
+        let records = (first..first + 1 + draw.below(20)).map(|seq| Record {
+            payloads: vec![Some(noise(1_000, seq as u8))],
+            ..record(seq, &[])
+        });
+        let batch = next(conversation, head, records.collect());
+        store.append(batch, Level::Synced).unwrap();
+        let head = store.head(conversation).unwrap().unwrap();
+        copy(&live, &synced);
+        assert!(store.check(None).unwrap().is_empty());
+        copy(&live, &later);
+        for _ in 0..3 {
+            copy(&later, &trial);
+            // What the cut came before: the sync of sled's file, and all that follows it.
+            for before in ["CTXLOG.synced", "CTXLOG.journal"] {
+                fs::copy(synced.join(before), trial.join(before)).unwrap();
+            }
+            let kept = keep_some_pages("sled/db", &synced, &later, &trial, &mut draw);
+            let context = format!("round {round}, pages {kept}");
+            let store = SledStore::open(&trial).unwrap_or_else(|e| panic!("{context}: {e}"));
+            assert_eq!(store.head(conversation).unwrap(), Some(head), "{context}");
+            let found = store.check(None).unwrap();
+            assert!(found.is_empty(), "{context}: {found:?}");
+            let read = read(&store, conversation, 0, 99_999).unwrap();
+            assert_eq!(read.len() as u64, head.seq.0 + 1, "{context}");
+            differed += u32::from(kept.contains('-'));
+        }
+    }
+    assert!(differed > 20, "{differed} of 36");
+}
+
+/// Of the pages of a file that differ, keeps some in the later form and the rest in the earlier;
+/// says which.
+fn keep_some_pages(
+    file: &str,
+    synced: &Path,
+    later: &Path,
+    trial: &Path,
+    draw: &mut Draw,
+) -> String {
+    let bytes = |store: &Path| fs::read(store.join(file)).unwrap();
+    let (earlier, mut now) = (bytes(synced), bytes(later));
     let mut kept = String::new();
     let share = 2 + draw.below(6);
     for (number, page) in now.chunks_mut(4096).enumerate() {
@@ -528,7 +605,7 @@ fn keep_some_pages(synced: &Path, later: &Path, trial: &Path, draw: &mut Draw) -
             page.copy_from_slice(&old);
         }
     }
-    fs::write(trial.join("sled/db"), now).unwrap();
+    fs::write(trial.join(file), now).unwrap();
     kept
 }
 
@@ -537,9 +614,10 @@ fn keep_some_pages(synced: &Path, later: &Path, trial: &Path, draw: &mut Draw) -
 #[test]
 fn one_flipped_bit_leaves_most_of_a_small_store_to_be_saved() {
     let dir = tempfile::tempdir().unwrap();
+    const LOGS: u16 = 64;
     let (sample, trial) = (dir.path().join("sample"), dir.path().join("trial"));
     let store = SledStore::open(&sample).unwrap();
-    for number in 0..8 {
+    for number in 0..LOGS {
         conversation(&store, number, 40);
     }
     drop(store);
@@ -565,7 +643,7 @@ fn one_flipped_bit_leaves_most_of_a_small_store_to_be_saved() {
             continue;
         };
         assert!(!store.check(None).unwrap().is_empty());
-        for number in 0..8 {
+        for number in 0..LOGS {
             saved += (0..40)
                 .filter(|seq| {
                     read(&store, id(number), *seq, *seq).is_ok_and(|found| found.len() == 1)
@@ -574,7 +652,8 @@ fn one_flipped_bit_leaves_most_of_a_small_store_to_be_saved() {
         }
     }
     assert!(trials > 5, "{trials}");
-    assert!(saved * 2 > trials * 320, "{saved} of {}", trials * 320);
+    let all = trials * 40 * usize::from(LOGS);
+    assert!(saved * 2 > all, "{saved} of {all}");
 }
 
 /// `CTXLOG_FLIPS` sets how many bits are flipped (160).

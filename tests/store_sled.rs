@@ -232,7 +232,7 @@ fn a_directory_that_is_not_ours_is_left_untouched() {
         }),
         ("a marker with more in it", |p| {
             fs::create_dir(p).unwrap();
-            fs::write(p.join("CTXLOG"), "ctxlog store\nformat 2\nand more\n").unwrap();
+            fs::write(p.join("CTXLOG"), "ctxlog store\nformat 3\nand more\n").unwrap();
         }),
         ("an empty marker", |p| {
             fs::create_dir(p).unwrap();
@@ -269,7 +269,7 @@ fn a_newer_store_is_left_untouched_and_says_its_format() {
     drop(store);
     fs::write(
         dir.path().join("CTXLOG"),
-        "ctxlog store\nformat 3\nwith: something new\n",
+        "ctxlog store\nformat 4\nwith: something new\n",
     )
     .unwrap();
     let before = tree(dir.path());
@@ -280,8 +280,8 @@ fn a_newer_store_is_left_untouched_and_says_its_format() {
         assert!(matches!(
             opened,
             Err(StoreError::Newer {
-                found: 3,
-                supported: 2,
+                found: 4,
+                supported: 3,
                 ..
             })
         ));
@@ -295,7 +295,7 @@ fn an_older_store_is_left_untouched_and_says_what_reads_it() {
     let store = SledStore::open(dir.path()).unwrap();
     conversation(&store, 1, 3);
     drop(store);
-    fs::write(dir.path().join("CTXLOG"), "ctxlog store\nformat 1\n").unwrap();
+    fs::write(dir.path().join("CTXLOG"), "ctxlog store\nformat 2\n").unwrap();
     let before = tree(dir.path());
     for opened in [
         SledStore::open(dir.path()),
@@ -306,8 +306,8 @@ fn an_older_store_is_left_untouched_and_says_what_reads_it() {
         let older = matches!(
             refused,
             StoreError::Older {
-                found: 1,
-                supported: 2,
+                found: 2,
+                supported: 3,
                 ..
             }
         );
@@ -358,7 +358,7 @@ fn a_creation_that_was_cut_off_is_finished_by_the_next_open() {
         },
         |cut, sample| _ = fs::copy(sample.join("sled/db"), cut.join("sled/db")).unwrap(),
         |cut, _| fs::write(cut.join("CTXLOG.new"), "ctxlog st").unwrap(),
-        |cut, _| fs::write(cut.join("CTXLOG.new"), "ctxlog store\nformat 2\n").unwrap(),
+        |cut, _| fs::write(cut.join("CTXLOG.new"), "ctxlog store\nformat 3\n").unwrap(),
         |cut, _| fs::rename(cut.join("CTXLOG.new"), cut.join("CTXLOG")).unwrap(),
     ];
     for done in 1..=steps.len() {

@@ -28,14 +28,26 @@ fn write_store(path: &Path) {
         let call = chat.call().unwrap();
         chat.append(Message::calls(vec![Part::call("c", "look", "{}")]))
             .unwrap();
-        chat.append(Message::tool("c", &"long result ".repeat(600)))
-            .unwrap();
+        chat.append(Message::tool("c", &noise(n, 7_000))).unwrap();
         chat.returned(call.id, None).unwrap();
         chat.call().unwrap();
         chat.append(Message::model(format!("answer {n}"))).unwrap();
     }
     chat.append(Message::person("blob ".repeat(20_000)))
         .unwrap();
+}
+
+/// Letters that do not shrink much, so that they fill more than one value.
+fn noise(seed: u64, length: usize) -> String {
+    let mut bytes = vec![0; length];
+    let hash = blake3::Hasher::new()
+        .update(&seed.to_be_bytes())
+        .finalize_xof();
+    { hash }.fill(&mut bytes);
+    bytes
+        .iter()
+        .map(|byte| char::from(b' ' + byte % 90))
+        .collect()
 }
 
 fn copy(from: &Path, to: &Path) {

@@ -26,8 +26,8 @@ pub enum Work {
     OpenBare,
     Verify,
     ScanBare,
-    /// Opens so many conversations and takes their windows.
-    Touch(u64),
+    /// Opens so many conversations and takes their windows, within a budget in MiB.
+    Touch(u64, usize),
 }
 
 impl Work {
@@ -37,7 +37,13 @@ impl Work {
             Self::OpenBare => "open-bare",
             Self::Verify => "verify",
             Self::ScanBare => "scan-bare",
-            Self::Touch(count) => return vec!["touch".to_owned(), count.to_string()],
+            Self::Touch(count, budget_mib) => {
+                return vec![
+                    "touch".to_owned(),
+                    count.to_string(),
+                    budget_mib.to_string(),
+                ];
+            }
         };
         vec![name.to_owned()]
     }
@@ -71,15 +77,16 @@ pub fn work(arguments: &[String]) -> Value {
         ["open"] => timed(|| ours::open(dir, Level::Synced)).0,
         ["open-bare"] => timed(|| Bare::open(dir)).0,
         ["verify"] => {
-            let store = ours::open(dir, Level::Synced);
+            let store = ours::open_for_one_pass(dir);
             timed(|| ours::verify(&store)).0
         }
         ["scan-bare"] => {
             let bare = Bare::open(dir);
             timed(|| assert!(bare.scan() > 0, "nothing was scanned")).0
         }
-        ["touch", count] => {
-            let store = ours::open(dir, Level::Synced);
+        ["touch", count, budget_mib] => {
+            let budget_mib = budget_mib.parse().expect("a size");
+            let store = ours::open_within(dir, budget_mib);
             let count = count.parse().expect("a count");
             timed(|| touch(&store, count)).0
         }

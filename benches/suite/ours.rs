@@ -1,10 +1,11 @@
 //! ctxlog as the measures use it.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use ctxlog::engine::{Conversation, Store};
+use ctxlog::engine::{Budget, Conversation, Store};
 use ctxlog::log::{Author, MessageId, OpenCalls};
-use ctxlog::store::Level;
+use ctxlog::store::{Level, SledOptions, SledStore};
 use ctxlog::strategy::SlidingWindow;
 
 use super::content::Said;
@@ -16,11 +17,29 @@ pub fn open(dir: &Path, level: Level) -> Store {
     Store::open(dir).expect("our store opens").with_level(level)
 }
 
+/// The page cache and the folds that ctxlog may keep in memory with this budget, in MiB: a quarter
+/// of it is sled's.
+pub fn open_within(dir: &Path, budget_mib: usize) -> Store {
+    let budget = Budget::of(budget_mib << 20).expect("a budget");
+    Store::open_within(dir, budget).expect("our store opens")
+}
+
+/// A store that is opened as `ctxlog verify` does.
+pub fn open_for_one_pass(dir: &Path) -> Store {
+    let backend = SledStore::open_existing_with(dir, SledOptions::for_one_pass());
+    Store::on(Arc::new(backend.expect("our store opens")))
+}
+
 /// A conversation whose strategies may look at any time, also between a call and its result.
 pub fn with_strategy(store: &Store, name: &str) -> Conversation {
+    keeping(store, name, KEEP)
+}
+
+/// The same with another window.
+pub fn keeping(store: &Store, name: &str, groups: u64) -> Conversation {
     store
         .conversation(name)
-        .and_then(|chat| chat.with_strategy(SlidingWindow::new(KEEP)))
+        .and_then(|chat| chat.with_strategy(SlidingWindow::new(groups)))
         .and_then(|chat| chat.with_open_calls(OpenCalls::Keep))
         .expect("a conversation with a strategy")
 }

@@ -1,21 +1,23 @@
 //! The half of `verify` that needs no fold: does each entry stand where it should, and are its words
 //! what it committed to?
+//!
+//! A log is read by one thread and hashed by a second, so that whoever folds it waits for neither.
+//! Only the first asks the store, and it reads to the log's end whatever the others find: what a
+//! store is asked does not depend on which thread is faster.
 
-use std::ops::ControlFlow;
-use std::sync::mpsc::SyncSender;
+use std::ops::{ControlFlow, Range};
+use std::sync::mpsc::{Receiver, SyncSender};
 
 use serde::Serialize;
 
 use crate::log::{
-    Body, Commitment, ConversationId, Hash, Head, Kind, Seq, entry, entry::Sealed, payload,
-    payload::Secret,
+    Body, Commitment, ConversationId, Entry, Hash, Head, Kind, Seq, entry, payload, payload::Secret,
 };
-use crate::store::{Backend, Payload, StoreError};
+use crate::store::{Backend, PayloadAt, PayloadRef, StoreError};
 
-use super::verify::damaged_seq;
-
-/// How many entries are handed over at once.
+/// How many entries are handed over at once, and the bytes from which fewer are.
 const LOT: usize = 64;
+const LOT_BYTES: usize = 128 << 10;
 
 /// What became of payloads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -38,160 +40,254 @@ impl Payloads {
     }
 }
 
-/// An entry that continues the one before it.
+/// The place in a log's chain that is reached.
+#[derive(Debug)]
+pub(super) struct Chain {
+    id: ConversationId,
+    /// The newest entry that hangs together with those before it.
+    pub(super) head: Option<Head>,
+    /// The calls so far.
+    calls: u64,
+}
+
+impl Chain {
+    pub(super) const fn new(id: ConversationId) -> Self {
+        Self {
+            id,
+            head: None,
+            calls: 0,
+        }
+    }
+
+    /// The number that is due.
+    pub(super) fn next(&self) -> Seq {
+        self.head.map_or(Seq(0), |h| h.seq.next())
+    }
+
+    /// Goes on to the entry found under a number, or says why it cannot stand there.
+    pub(super) fn follow(
+        &mut self,
+        seq: Seq,
+        entry: &Entry,
+        hash: Hash,
+    ) -> Result<(), &'static str> {
+        let prev = self.head.map_or(Hash::ZERO, |h| h.hash);
+        if entry.conversation != self.id {
+            return Err("it belongs to another conversation");
+        }
+        if entry.seq != seq || seq != self.next() {
+            return Err("it has another number than its place");
+        }
+        if entry.prev != prev {
+            return Err("it does not continue the entry before");
+        }
+        if entry.iteration.0 != self.calls.saturating_add(1) {
+            return Err("its iteration does not follow from the calls before it");
+        }
+        let opened = entry.body.kind() == Some(Kind::Opened);
+        if opened != (seq == Seq(0)) {
+            return Err("only the first entry, and it alone, opens a log");
+        }
+        if matches!(entry.body, Body::Called(_)) {
+            self.calls = self.calls.saturating_add(1);
+        }
+        self.head = Some(Head { seq, hash });
+        Ok(())
+    }
+}
+
+/// Whether a payload is what an entry committed to.
+pub(super) fn intact(salt: &[u8; 32], bytes: &[u8], committed: &Commitment) -> bool {
+    payload::commit(salt, bytes) == *committed
+}
+
+/// Entries with their payloads, from their reading to the fold. Lots go round, so that each thread
+/// frees what it took: that is a quarter of the work.
+#[derive(Default)]
+pub(super) struct Lot {
+    pub(super) links: Vec<Link>,
+    words: Vec<Words>,
+    /// The bytes of all of them.
+    bytes: Vec<u8>,
+}
+
+/// An entry as the store has it.
 pub(super) struct Link {
-    pub(super) sealed: Sealed,
+    pub(super) seq: Seq,
+    pub(super) entry: Result<Entry, String>,
+    /// Where its bytes and its words are in the lot.
+    bytes: Range<usize>,
+    words: Range<usize>,
+    /// The rest is known when it was hashed.
+    pub(super) hash: Hash,
     pub(super) payloads: Payloads,
     /// What is wrong with its payloads.
     pub(super) lost: Vec<String>,
 }
 
-/// Where the chain ends before its head record, and why.
-pub(super) struct Break {
-    pub(super) seq: Seq,
-    pub(super) what: String,
+/// What the store has for a commitment.
+struct Words {
+    committed: Commitment,
+    /// `None`: it was destroyed on purpose.
+    found: Result<Option<Salted>, String>,
+    /// What is wrong with its blobs.
+    blobs: Option<String>,
 }
 
-/// A log, read from its first entry up to its head record.
-pub(super) struct Chain<'a> {
+/// A payload: its salt, and where its bytes are in the lot.
+struct Salted {
+    salt: [u8; 32],
+    at: Range<usize>,
+}
+
+impl Lot {
+    fn is_full(&self) -> bool {
+        self.links.len() >= LOT || self.bytes.len() >= LOT_BYTES
+    }
+
+    fn clear(&mut self) {
+        self.links.clear();
+        self.words.clear();
+        self.bytes.clear();
+        self.bytes.shrink_to(2 * LOT_BYTES);
+    }
+
+    fn keep(&mut self, bytes: &[u8]) -> Range<usize> {
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        from..self.bytes.len()
+    }
+
+    fn hash(&mut self) {
+        let bytes = |range: &Range<usize>| self.bytes.get(range.clone()).unwrap_or_default();
+        for link in &mut self.links {
+            link.hash = entry::hash(bytes(&link.bytes));
+            let words = self.words.get(link.words.clone());
+            for words in words.into_iter().flatten() {
+                let counter = match words.state(bytes) {
+                    Ok(true) => &mut link.payloads.intact,
+                    Ok(false) => &mut link.payloads.redacted,
+                    Err(what) => {
+                        link.lost
+                            .push(format!("the payload of {}: {what}", link.seq));
+                        &mut link.payloads.lost
+                    }
+                };
+                *counter = counter.saturating_add(1);
+            }
+        }
+    }
+}
+
+impl Words {
+    /// Whether they are there, as committed to; they may have been destroyed on purpose.
+    fn state<'a>(&self, bytes: impl Fn(&Range<usize>) -> &'a [u8]) -> Result<bool, String> {
+        match &self.found {
+            Err(what) => Err(what.clone()),
+            Ok(None) => Ok(false),
+            Ok(Some(found)) if intact(&found.salt, bytes(&found.at), &self.committed) => {
+                self.blobs.clone().map_or(Ok(true), Err)
+            }
+            Ok(Some(_)) => Err("does not match the entry's commitment".to_owned()),
+        }
+    }
+}
+
+/// Hashes what was read, and hands it on.
+pub(super) fn hash(lots: &Receiver<Lot>, give: &SyncSender<Lot>) {
+    for mut lot in lots {
+        lot.hash();
+        // Whoever no longer listens has ended by a panic, which tells more.
+        let _ = give.send(lot);
+    }
+}
+
+/// Reads a log up to its head record and hands over what it finds, in order.
+pub(super) struct Reader<'a> {
     backend: &'a dyn Backend,
     id: ConversationId,
-    recorded: Head,
-    head: Option<Head>,
-    /// The calls so far.
-    calls: u64,
     secret: Option<Secret>,
-    lot: Vec<Link>,
+    lot: Lot,
+    /// Lots that were done with.
+    used: Receiver<Lot>,
 }
 
-impl<'a> Chain<'a> {
-    pub(super) fn new(backend: &'a dyn Backend, id: ConversationId, recorded: Head) -> Self {
+impl<'a> Reader<'a> {
+    pub(super) fn new(backend: &'a dyn Backend, id: ConversationId, used: Receiver<Lot>) -> Self {
         Self {
             backend,
             id,
-            recorded,
-            head: None,
-            calls: 0,
             secret: None,
-            lot: Vec::with_capacity(LOT),
+            lot: Lot::default(),
+            used,
         }
     }
 
-    /// How many entries there should be.
-    pub(super) fn total(&self) -> u64 {
-        self.recorded.seq.0.saturating_add(1)
-    }
-
-    /// Reads it, handing over lots of entries in order; gives where it breaks.
-    pub(super) fn read(mut self, to: &SyncSender<Vec<Link>>) -> Option<Break> {
-        let mut broken = None;
-        let backend = self.backend;
-        let read = backend.entries(self.id, Seq(0), self.recorded.seq, &mut |seq, bytes| {
-            let link = entry::open(bytes).map_err(|error| error.to_string());
-            match link.and_then(|sealed| self.link(seq, sealed)) {
-                Ok(link) => self.lot.push(link),
-                Err(what) => {
-                    let what = format!("entry {seq}: {what}");
-                    broken = Some(Break { seq, what });
-                    return ControlFlow::Break(());
-                }
-            }
-            if self.lot.len() >= LOT {
-                // Whoever no longer listens has ended by a panic, which tells more.
-                let _ = to.send(std::mem::replace(&mut self.lot, Vec::with_capacity(LOT)));
+    /// Ends early where the store fails, and says how.
+    pub(super) fn read(mut self, to: Seq, give: &SyncSender<Lot>) -> Result<(), StoreError> {
+        let (backend, id) = (self.backend, self.id);
+        let read = backend.records(id, Seq(0), to, &mut |seq, bytes, payload| {
+            self.record(seq, bytes, payload);
+            if self.lot.is_full() {
+                self.hand_over(give);
             }
             ControlFlow::Continue(())
         });
-        let _ = to.send(std::mem::take(&mut self.lot));
-        let failed = |error: StoreError| Break {
-            seq: damaged_seq(&error).unwrap_or_else(|| self.next()),
-            what: error.to_string(),
+        self.hand_over(give);
+        read
+    }
+
+    fn hand_over(&mut self, give: &SyncSender<Lot>) {
+        let mut next = self.used.try_recv().unwrap_or_default();
+        next.clear();
+        // As above.
+        let _ = give.send(std::mem::replace(&mut self.lot, next));
+    }
+
+    fn record(&mut self, seq: Seq, bytes: &[u8], payload: PayloadAt<'_>) {
+        let entry = entry::decode_entry(bytes).map_err(|error| error.to_string());
+        let from = self.lot.words.len();
+        let commitments = entry.as_ref().map(|e| e.body.commitments());
+        for (index, committed) in (0_u32..).zip(commitments.unwrap_or_default()) {
+            let words = self.words(seq, payload(index), committed);
+            self.lot.words.push(words);
+        }
+        let link = Link {
+            seq,
+            entry,
+            bytes: self.lot.keep(bytes),
+            words: from..self.lot.words.len(),
+            hash: Hash::ZERO,
+            payloads: Payloads::default(),
+            lost: Vec::new(),
         };
-        broken
-            .or_else(|| read.err().map(failed))
-            .or_else(|| self.ends_early())
+        self.lot.links.push(link);
     }
 
-    fn ends_early(&self) -> Option<Break> {
-        if self.head == Some(self.recorded) {
-            return None;
-        }
-        let read = self
-            .head
-            .map_or_else(|| "nothing".to_owned(), |h| h.seq.to_string());
-        let said = self.recorded.seq;
-        Some(Break {
-            seq: self.next(),
-            what: format!("the head record says {said}, the log ends at {read}"),
-        })
-    }
-
-    fn next(&self) -> Seq {
-        self.head.map_or(Seq(0), |h| h.seq.next())
-    }
-
-    fn link(&mut self, seq: Seq, sealed: Sealed) -> Result<Link, String> {
-        if let Some(what) = self.misplaced(seq, &sealed) {
-            return Err(what.to_owned());
-        }
-        self.head = Some(sealed.head());
-        if matches!(sealed.entry.body, Body::Called(_)) {
-            self.calls = self.calls.saturating_add(1);
-        }
-        let (mut payloads, mut lost) = (Payloads::default(), Vec::new());
-        let commitments = sealed.entry.body.commitments();
-        for (index, commitment) in (0_u32..).zip(commitments) {
-            let counter = match self.payload(seq, index, &commitment) {
-                Ok(true) => &mut payloads.intact,
-                Ok(false) => &mut payloads.redacted,
-                Err(what) => {
-                    lost.push(format!("the payload of {seq}: {what}"));
-                    &mut payloads.lost
+    fn words(
+        &mut self,
+        seq: Seq,
+        found: Result<Option<PayloadRef<'_>>, StoreError>,
+        committed: Commitment,
+    ) -> Words {
+        let mut blobs = None;
+        let found = match found {
+            Err(error) => Err(error.to_string()),
+            Ok(None) => Ok(None),
+            Ok(Some(PayloadRef { salt, bytes })) => {
+                if seq == Seq(0) {
+                    self.secret = payload::decode_secret(&bytes).ok();
                 }
-            };
-            *counter = counter.saturating_add(1);
-        }
-        Ok(Link {
-            sealed,
-            payloads,
-            lost,
-        })
-    }
-
-    /// Why an entry cannot stand where it was found.
-    fn misplaced(&self, seq: Seq, sealed: &Sealed) -> Option<&'static str> {
-        let entry = &sealed.entry;
-        let prev = self.head.map_or(Hash::ZERO, |h| h.hash);
-        if entry.conversation != self.id {
-            return Some("it belongs to another conversation");
-        }
-        if entry.seq != seq || seq != self.next() {
-            return Some("it has another number than its place");
-        }
-        if entry.prev != prev {
-            return Some("it does not continue the entry before");
-        }
-        if entry.iteration.0 != self.calls.saturating_add(1) {
-            return Some("its iteration does not follow from the calls before it");
-        }
-        let opened = entry.body.kind() == Some(Kind::Opened);
-        (opened != (seq == Seq(0))).then_some("only the first entry, and it alone, opens a log")
-    }
-
-    /// Whether a payload is there, as committed to; it may have been destroyed on purpose.
-    fn payload(&mut self, seq: Seq, index: u32, to: &Commitment) -> Result<bool, String> {
-        let found = self.backend.payload(self.id, seq, index);
-        let Some(Payload { salt, bytes }) = found.map_err(|e| e.to_string())? else {
-            return Ok(false);
+                blobs = self.blobs(&bytes).err();
+                let at = self.lot.keep(&bytes);
+                Ok(Some(Salted { salt, at }))
+            }
         };
-        if payload::commit(&salt, &bytes) != *to {
-            return Err("does not match the entry's commitment".to_owned());
+        Words {
+            committed,
+            found,
+            blobs,
         }
-        self.blobs(&bytes)?;
-        if seq == Seq(0) {
-            self.secret = payload::decode_secret(&bytes).ok();
-        }
-        Ok(true)
     }
 
     /// Looks at the blobs a payload mentions.

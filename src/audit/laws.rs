@@ -48,17 +48,11 @@ impl Laws {
         let Some(change) = entry.body.change() else {
             return;
         };
-        let leaving: BTreeSet<MessageId> = change
-            .left
-            .iter()
-            .map(|l| &l.messages)
+        let left = change.left.iter().map(|l| &l.messages);
+        let mut leaving = left
             .chain(change.stand_ins.iter().map(|s| &s.sources))
-            .flat_map(|ranges| state.ids_in(ranges))
-            .collect();
-        let holds = leaving
-            .iter()
-            .filter_map(|id| state.message(*id))
-            .any(|m| m.visible() && (state.in_envelope(m) || state.in_request(m)));
+            .flat_map(|ranges| state.messages_in(ranges));
+        let holds = leaving.any(|m| m.visible() && (state.in_envelope(m) || state.in_request(m)));
         if !holds {
             return;
         }
@@ -99,17 +93,18 @@ impl Laws {
         }
     }
 
-    /// Looks at the whole log's fold.
+    /// Looks at what a fold holds, at the log's end.
     pub fn at_end(&mut self, state: &Projection) {
-        for message in state.messages() {
-            if state.conservation(message.id).is_none()
-                || (!message.visible() && message.absent().is_none())
-            {
-                self.breaks("conservation", message.id.seq());
-            }
-            if !lives_in_order(message) {
-                self.breaks("lifetimes", message.id.seq());
-            }
+        state.messages().iter().for_each(|m| self.forgotten(m));
+    }
+
+    /// Looks at a message that nothing later changes.
+    pub fn forgotten(&mut self, message: &MessageState) {
+        if !message.visible() && message.absent().is_none() {
+            self.breaks("conservation", message.id.seq());
+        }
+        if !lives_in_order(message) {
+            self.breaks("lifetimes", message.id.seq());
         }
     }
 
@@ -118,19 +113,20 @@ impl Laws {
         let left = change.left.iter().map(|l| &l.messages);
         let covered = change.stand_ins.iter().map(|s| &s.sources);
         for ranges in left.chain(covered).chain([&change.entered]) {
-            for id in state.ids_in(ranges) {
-                self.group_closed(state, id, at);
+            for message in state.messages_in(ranges) {
+                self.group_closed(state, message.id, at);
             }
         }
     }
 
     /// For every group the window holds all of it or none; superseded results aside.
     fn group_closed(&mut self, state: &Projection, id: MessageId, at: Seq) {
-        let members = state.group_of(id);
-        let members = members.iter().filter_map(|m| state.message(*m));
-        let counted: Vec<&MessageState> = members.filter(|m| !superseded(m)).collect();
-        let visible = counted.iter().filter(|m| m.visible()).count();
-        if visible != 0 && visible != counted.len() {
+        let (mut counted, mut visible) = (0_usize, 0_usize);
+        for member in state.members(id).filter(|m| !superseded(m)) {
+            counted = counted.saturating_add(1);
+            visible = visible.saturating_add(usize::from(member.visible()));
+        }
+        if visible != 0 && visible != counted {
             self.breaks("closure", at);
         }
     }

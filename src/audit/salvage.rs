@@ -3,8 +3,10 @@
 use std::ops::ControlFlow;
 
 use crate::engine::{Adopted, Conversation, Error, Store};
-use crate::log::{Hash, Head, RequestReason, Seq, entry, entry::Sealed, payload};
-use crate::store::Listed;
+use crate::log::{Head, RequestReason, Seq, entry, entry::Sealed, payload};
+use crate::store::{Listed, PayloadAt, PayloadRef};
+
+use super::chain::{Chain, intact};
 
 /// The trusted prefix of a log, in a store in memory.
 #[derive(Debug)]
@@ -27,12 +29,12 @@ pub fn trusted_prefix(store: &Store, listed: &Listed) -> Result<Trusted, Error> 
     let mut reading = Reading {
         store,
         listed,
-        head: None,
+        chain: Chain::new(listed.conversation),
         lost: Vec::new(),
         entries: Vec::new(),
     };
     let ends = reading.read();
-    let Some(head) = reading.head else {
+    let Some(head) = reading.chain.head else {
         let why = ends.unwrap_or_else(|| "it has no entries".to_owned());
         let detail = format!("nothing of '{}' can be trusted: {why}", listed.name.name);
         return Err(Error::refused(RequestReason::NothingMatches, detail));
@@ -49,7 +51,7 @@ pub fn trusted_prefix(store: &Store, listed: &Listed) -> Result<Trusted, Error> 
 struct Reading<'a> {
     store: &'a Store,
     listed: &'a Listed,
-    head: Option<Head>,
+    chain: Chain,
     lost: Vec<Seq>,
     entries: Vec<Adopted>,
 }
@@ -62,21 +64,18 @@ impl Reading<'_> {
         let head = backend.head(id).ok().flatten();
         let to = head.map_or(Seq(u64::MAX), |h| h.seq);
         let mut ends = None;
-        let read = backend.entries(
-            id,
-            Seq(0),
-            to,
-            &mut |seq, bytes| match self.take(seq, bytes) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(why) => {
-                    ends = Some(format!("{seq}: {why}"));
-                    ControlFlow::Break(())
-                }
-            },
-        );
+        let read = backend.records(id, Seq(0), to, &mut |seq, bytes, payload| match self
+            .take(seq, bytes, payload)
+        {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(why) => {
+                ends = Some(format!("{seq}: {why}"));
+                ControlFlow::Break(())
+            }
+        });
         let ends = ends.or_else(|| read.err().map(|e| e.to_string()));
         ends.or_else(|| match head {
-            Some(head) if self.head != Some(head) => Some(format!(
+            Some(head) if self.chain.head != Some(head) => Some(format!(
                 "the head record says {}, and its entry is not there",
                 head.seq
             )),
@@ -85,38 +84,30 @@ impl Reading<'_> {
         })
     }
 
-    fn take(&mut self, seq: Seq, bytes: &[u8]) -> Result<(), String> {
+    fn take(&mut self, seq: Seq, bytes: &[u8], payload: PayloadAt<'_>) -> Result<(), String> {
         let sealed = entry::open(bytes).map_err(|e| e.to_string())?;
-        let prev = self.head.map_or(Hash::ZERO, |h| h.hash);
-        let next = self.head.map_or(Seq(0), |h| h.seq.next());
-        let here = sealed.entry.conversation == self.listed.conversation && seq == next;
-        if !here || sealed.entry.seq != next || sealed.entry.prev != prev {
-            return Err("it does not continue the entry before it".to_owned());
-        }
-        self.head = Some(sealed.head());
-        let adopted = self.contents(sealed);
+        self.chain.follow(seq, &sealed.entry, sealed.hash)?;
+        let adopted = self.contents(sealed, payload);
         self.entries.push(adopted);
         Ok(())
     }
 
-    fn contents(&mut self, sealed: Sealed) -> Adopted {
-        let (id, backend, seq) = (
-            self.listed.conversation,
-            self.store.backend(),
-            sealed.entry.seq,
-        );
+    fn contents(&mut self, sealed: Sealed, payload: PayloadAt<'_>) -> Adopted {
+        let (id, backend) = (self.listed.conversation, self.store.backend());
+        let seq = sealed.entry.seq;
         let (mut payloads, mut blobs) = (Vec::new(), Vec::new());
         for (index, wanted) in (0_u32..).zip(sealed.entry.body.commitments()) {
-            let found = backend.payload(id, seq, index);
-            let intact = match &found {
-                Ok(Some(p)) => payload::commit(&p.salt, &p.bytes) == wanted,
+            let found = payload(index);
+            let whole = match &found {
+                Ok(Some(payload)) => intact(&payload.salt, &payload.bytes, &wanted),
                 Ok(None) => true,
                 Err(_) => false,
             };
-            if !intact {
+            if !whole {
                 self.lost.push(seq);
             }
-            let found = found.ok().flatten().filter(|_| intact);
+            let found = found.ok().flatten().filter(|_| whole);
+            let found = found.map(PayloadRef::into_owned);
             for address in found
                 .iter()
                 .flat_map(|p| payload::blobs_of(&p.bytes).unwrap_or_default())

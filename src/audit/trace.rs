@@ -8,8 +8,8 @@ use std::ops::ControlFlow;
 use super::why::{FormOf, Lived, Moment, Refusals, Story, never_logged};
 use crate::engine::{Conversation, Error};
 use crate::log::{
-    Appended, Body, Change, Entry, GroupReason, LeftReason, MessageId, Ranges, Seq, StandInKind,
-    Trigger, Visited,
+    Appended, Body, Change, Entry, GroupReason, Kind, LeftReason, MessageId, Ranges, Seq,
+    StandInKind, Trigger, Visited,
 };
 use crate::planted::{Bug, planted};
 use crate::window::{Conservation, Fact, Life, LifeEnd, Outline, answered, is_message};
@@ -37,7 +37,11 @@ pub(super) fn trace(chat: &Conversation, id: MessageId, n: Seq) -> Result<Option
     if id.seq() > head || !is_message(&chat.entry(id.seq())?.body) {
         return Err(never_logged(chat, id));
     }
-    let then = chat.outline_after(n)?;
+    let then = if n == head {
+        now.clone()
+    } else {
+        chat.outline_after(n)?
+    };
     Outlines { chat, now, then }.story(id, CHAIN_MAX)
 }
 
@@ -138,19 +142,28 @@ impl Outlines<'_> {
         } else {
             head
         };
-        let calls = born.stands_in_for(id).collect();
+        let calls: BTreeSet<_> = born.stands_in_for(id).collect();
+        let answers = !calls.is_empty();
         let last = until.min(Seq(seq.0.saturating_add(STAY_MAX)));
         let mut trace = None;
-        chat.store().entries(chat.id(), seq, last, &mut |sealed| {
-            let entry = &sealed.entry;
-            let trace = trace.get_or_insert_with(|| Trace::new(id, entry, &calls));
-            trace.step(entry);
-            if trace.left.is_some() || trace.unclear {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        })?;
+        let says = |at: Seq, kind| match kind {
+            _ if at == seq => true,
+            Some(Kind::Visited | Kind::Edited) => true,
+            // It matters only to what the engine answered with, and a real result supersedes.
+            Some(Kind::Appended) => answers,
+            _ => false,
+        };
+        let stay = (seq, last);
+        chat.store()
+            .entries_of(chat.id(), stay, &says, &mut |entry| {
+                let trace = trace.get_or_insert_with(|| Trace::new(id, entry, &calls));
+                trace.step(entry);
+                if trace.left.is_some() || trace.unclear {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            })?;
         let Some(trace) = trace.filter(|t| !t.unclear) else {
             return Ok(None);
         };
@@ -250,8 +263,8 @@ struct Trace {
     forms: Vec<Formed>,
     left: Option<Left>,
     spans: Vec<Span>,
-    /// Visits that asked.
-    asked: Vec<(String, Fact)>,
+    /// Visits that asked, by strategy.
+    asked: Vec<(String, Vec<Fact>)>,
     /// What came back meanwhile, by which entry.
     came_back: Vec<(Seq, Ranges)>,
     /// Something happened to it that only the fold knows.
@@ -295,9 +308,14 @@ impl Trace {
         names(ranges, self.id.seq())
     }
 
+    fn asked_by(&self, strategy: &str) -> &[Fact] {
+        let mut asked = self.asked.iter();
+        let by = asked.find(|(name, _)| name == strategy);
+        by.map_or(&[], |(_, visits)| visits)
+    }
+
     fn visits_of(&self, strategy: &str) -> usize {
-        let asked = self.asked.iter();
-        asked.filter(|(name, _)| name == strategy).count()
+        self.asked_by(strategy).len()
     }
 
     fn step(&mut self, entry: &Entry) {
@@ -326,7 +344,10 @@ impl Trace {
         if !v.outcome.asked() {
             return;
         }
-        self.asked.push((v.strategy.clone(), fact(entry)));
+        match self.asked.iter_mut().find(|(name, _)| *name == v.strategy) {
+            Some((_, visits)) => visits.push(fact(entry)),
+            None => self.asked.push((v.strategy.clone(), vec![fact(entry)])),
+        }
         for refused in &v.refused {
             if self.left.is_none() && self.names_it(&refused.messages) {
                 self.close(&v.strategy, ordinal);
@@ -455,9 +476,9 @@ impl Trace {
     }
 
     fn refused(&self, span: &Span, n: Seq) -> Option<Refusals> {
-        let asked = self.asked.iter();
-        let visits = asked.filter(|(name, by)| *name == span.strategy && by.seq <= n);
-        let visits: Vec<Fact> = visits.map(|(_, by)| *by).collect();
+        let asked = self.asked_by(&span.strategy);
+        let until = asked.partition_point(|by| by.seq <= n);
+        let visits = asked.get(..until)?;
         let first = visits.get(span.first)?;
         let ended = span.last.filter(|_| !planted(Bug::WhyNamesTheNewestVisit));
         let last = visits

@@ -1,17 +1,17 @@
 //! `verify`: does the log hang together? Chain, payloads, windows, laws; and what that cannot show.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc;
 use std::thread;
 
 use serde::Serialize;
 
 use crate::engine::{Error, Store};
-use crate::log::{Body, Hash, Head, Provenance, Seq, entry::Sealed};
-use crate::store::{Listed, StoreError};
-use crate::window::Projection;
+use crate::log::{Body, Entry, Hash, Head, Provenance, Seq};
+use crate::store::{Backend, Listed, StoreError};
+use crate::window::Passing;
 
-use super::chain::{Break, Chain, Link, Payloads};
+use super::chain::{Chain, Link, Payloads, Reader, hash};
 use super::laws::{LAWS, Laws};
 
 /// How many lots of entries may have been read and wait to be folded.
@@ -63,8 +63,9 @@ pub struct Verified {
 
 /// Verifies one conversation. `progress` hears how many entries are done, and of how many.
 ///
-/// One thread reads, hashes and checks the chain, this one folds what it reads: neither is far
-/// ahead of the other, so that the memory this takes is that of the fold.
+/// One thread reads, one hashes, this one checks the chain and folds: none is far ahead of another.
+/// The fold forgets what left the window, so that the memory this takes is that of the window. A log
+/// that names something again that was forgotten is read once more, and that is remembered then.
 ///
 /// # Errors
 /// When the store cannot be read at all; damage is in the answer.
@@ -73,26 +74,20 @@ pub fn verify(
     listed: &Listed,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Verified, Error> {
-    let mut check = Check::new(listed);
-    let backend = store.backend();
-    for problem in backend.check(Some(listed.conversation))? {
-        check.bad(damaged_seq(&problem), problem.to_string());
-    }
-    let head = match backend.head(listed.conversation) {
-        Ok(head) => head,
-        Err(error) => {
-            check.bad(damaged_seq(&error), error.to_string());
-            None
+    let mut remember = BTreeSet::new();
+    loop {
+        let state = Passing::default().remembering(remember.clone());
+        let mut check = Check::new(listed, state);
+        let head = check.pass(store.backend(), progress)?;
+        let named = check.state.named();
+        if named.is_empty() {
+            return Ok(check.finish(head));
         }
-    };
-    if let Some(head) = head {
-        check.read(Chain::new(backend, listed.conversation, head), progress)?;
+        remember.extend(named);
     }
-    check.laws.at_end(&check.state);
-    Ok(check.finish(head))
 }
 
-pub(super) fn damaged_seq(error: &StoreError) -> Option<Seq> {
+fn damaged_seq(error: &StoreError) -> Option<Seq> {
     match error {
         StoreError::Damaged { seq, .. } => *seq,
         _ => None,
@@ -101,31 +96,65 @@ pub(super) fn damaged_seq(error: &StoreError) -> Option<Seq> {
 
 struct Check<'a> {
     listed: &'a Listed,
-    state: Projection,
+    state: Passing,
     laws: Laws,
-    head: Option<Head>,
+    chain: Chain,
+    /// Where the chain ends before its head record.
+    chain_broken: Option<String>,
+    /// Whether the store failed to show the whole log.
+    broken: bool,
     payloads: Payloads,
     windows: Windows,
-    chain_broken: Option<String>,
     first_bad: Option<Seq>,
     problems: Vec<String>,
     entries: u64,
 }
 
 impl<'a> Check<'a> {
-    fn new(listed: &'a Listed) -> Self {
+    fn new(listed: &'a Listed, state: Passing) -> Self {
         Self {
             listed,
-            state: Projection::default(),
+            state,
             laws: Laws::default(),
-            head: None,
+            chain: Chain::new(listed.conversation),
+            chain_broken: None,
+            broken: false,
             payloads: Payloads::default(),
             windows: Windows::default(),
-            chain_broken: None,
             first_bad: None,
             problems: Vec::new(),
             entries: 0,
         }
+    }
+
+    /// Goes through the log once; gives the head it had.
+    fn pass(
+        &mut self,
+        backend: &dyn Backend,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Option<Head>, Error> {
+        let conversation = self.listed.conversation;
+        for problem in backend.check_beside(self.listed)? {
+            self.damage(&problem);
+        }
+        let head = match backend.head(conversation) {
+            Ok(head) => head,
+            Err(error) => {
+                self.damage(&error);
+                None
+            }
+        };
+        if let Some(head) = head {
+            self.read(backend, head, progress)?;
+        }
+        if self.broken {
+            // Reading ended at the first damage; this tells of the rest.
+            for problem in backend.check(Some(conversation))? {
+                self.damage(&problem);
+            }
+        }
+        self.laws.at_end(self.state.state());
+        Ok(head)
     }
 
     fn bad(&mut self, seq: Option<Seq>, what: String) {
@@ -133,33 +162,68 @@ impl<'a> Check<'a> {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        self.problems.push(what);
+        if !self.problems.contains(&what) {
+            self.problems.push(what);
+        }
     }
 
-    /// Folds what the chain's thread reads. It always reads to its own end, so that what a store is
-    /// asked does not depend on which thread is faster.
-    fn read(&mut self, chain: Chain<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<(), Error> {
-        let total = chain.total();
-        let (send, lots) = mpsc::sync_channel(AHEAD);
-        let broken = thread::scope(|scope| {
-            let reader = thread::Builder::new().name("ctxlog-verify".into());
-            let reader = reader.spawn_scoped(scope, move || chain.read(&send))?;
-            for link in lots.into_iter().flatten() {
-                progress(link.sealed.entry.seq.0, total);
-                self.link(link);
+    fn damage(&mut self, error: &StoreError) {
+        self.bad(damaged_seq(error), error.to_string());
+    }
+
+    /// Folds the log up to its head record.
+    fn read(
+        &mut self,
+        backend: &dyn Backend,
+        recorded: Head,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<(), Error> {
+        let (give_back, used) = mpsc::channel();
+        let reader = Reader::new(backend, self.listed.conversation, used);
+        let (give, lots) = mpsc::sync_channel(AHEAD);
+        let (give_links, links) = mpsc::sync_channel(AHEAD);
+        let total = recorded.seq.0.saturating_add(1);
+        let read = thread::scope(|scope| {
+            let named = |name: &str| thread::Builder::new().name(name.to_owned());
+            let hasher = named("ctxlog-hash");
+            hasher.spawn_scoped(scope, move || hash(&lots, &give_links))?;
+            let started = named("ctxlog-read");
+            let reader = started.spawn_scoped(scope, move || reader.read(recorded.seq, &give))?;
+            for mut lot in links {
+                for link in &mut lot.links {
+                    progress(link.seq.0, total);
+                    self.link(link);
+                }
+                let _ = give_back.send(lot); // the last ones are not needed any more
             }
             Ok(reader.join())
         });
-        let broken = broken.map_err(|source| StoreError::Io {
+        let read = read.map_err(|source| StoreError::Io {
             what: "starting a thread to verify".into(),
             source,
         })?;
-        match broken {
-            Ok(None) => {}
-            Ok(Some(Break { seq, what })) => self.break_chain(seq, what),
-            Err(panic) => std::panic::resume_unwind(panic),
+        let read = read.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        self.broken = read.is_err();
+        if self.chain_broken.is_none() {
+            self.ends(recorded, read);
         }
         Ok(())
+    }
+
+    /// The end of what was read: is it the end of the log?
+    fn ends(&mut self, recorded: Head, read: Result<(), StoreError>) {
+        let next = self.chain.next();
+        if let Err(error) = read {
+            let seq = damaged_seq(&error).unwrap_or(next);
+            return self.break_chain(seq, error.to_string());
+        }
+        if self.chain.head != Some(recorded) {
+            let newest = self.chain.head.map(|head| head.seq.to_string());
+            let newest = newest.unwrap_or_else(|| "nothing".to_owned());
+            let said = recorded.seq;
+            let what = format!("the head record says {said}, the log ends at {newest}");
+            self.break_chain(next, what);
+        }
     }
 
     fn break_chain(&mut self, seq: Seq, what: String) {
@@ -167,45 +231,57 @@ impl<'a> Check<'a> {
         self.bad(Some(seq), what);
     }
 
-    fn link(&mut self, link: Link) {
-        let Link {
-            sealed,
-            payloads,
-            lost,
-        } = link;
-        self.head = Some(sealed.head());
-        self.entries = self.entries.saturating_add(1);
-        self.payloads = self.payloads.and(payloads);
-        for what in lost {
-            self.bad(Some(sealed.entry.seq), what);
+    /// Takes the next entry, unless the chain is broken before it.
+    fn link(&mut self, link: &mut Link) {
+        if self.chain_broken.is_some() {
+            return;
         }
-        self.laws.before(&self.state, &sealed.entry);
-        self.state.apply(&sealed.entry);
-        self.laws.after(&self.state, &sealed.entry);
-        self.window_of(&sealed);
+        let seq = link.seq;
+        let followed = match &link.entry {
+            Ok(entry) => self.chain.follow(seq, entry, link.hash).map(|()| entry),
+            Err(what) => Err(what.as_str()),
+        };
+        let entry = match followed {
+            Ok(entry) => entry,
+            Err(what) => {
+                let what = format!("entry {seq}: {what}");
+                return self.break_chain(seq, what);
+            }
+        };
+        self.entries = self.entries.saturating_add(1);
+        self.payloads = self.payloads.and(link.payloads);
+        for what in link.lost.drain(..) {
+            self.bad(Some(seq), what);
+        }
+        self.laws.before(self.state.state(), entry);
+        self.state.apply(entry);
+        self.laws.after(self.state.state(), entry);
+        self.window_of(entry);
+        for message in self.state.forget() {
+            self.laws.forgotten(&message);
+        }
     }
 
-    fn window_of(&mut self, sealed: &Sealed) {
-        let Body::Called(called) = &sealed.entry.body else {
+    fn window_of(&mut self, entry: &Entry) {
+        let Body::Called(called) = &entry.body else {
             return;
         };
-        let counter = match sealed.entry.provenance {
+        let counter = match entry.provenance {
             Provenance::Inferred => &mut self.windows.inferred,
             Provenance::Simulated => &mut self.windows.simulated,
             Provenance::Recorded | Provenance::Synthetic => &mut self.windows.recorded,
         };
         *counter = counter.saturating_add(1);
-        let settings = self
-            .state
-            .settings()
-            .map_or(Hash::ZERO, |(_, s)| s.content.digest);
-        let same = called.window == self.state.digest()
-            && called.messages == self.state.window_len()
+        let state = self.state.state();
+        let settings = state.settings();
+        let settings = settings.map_or(Hash::ZERO, |(_, s)| s.content.digest);
+        let same = called.window == state.digest()
+            && called.messages == state.window_len()
             && called.settings == settings;
         if same {
             self.windows.equal = self.windows.equal.saturating_add(1);
         } else {
-            let seq = sealed.entry.seq;
+            let seq = entry.seq;
             self.bad(
                 Some(seq),
                 format!("the window that call {seq} recorded is not the replayed one"),
@@ -233,7 +309,7 @@ impl<'a> Check<'a> {
             "whether what was logged is what was said: times, usage and authors are as reported"
                 .to_owned(),
         ];
-        if let Some(seq) = self.state.unsupported() {
+        if let Some(seq) = self.state.state().unsupported() {
             not_covered.push(format!(
                 "windows from {seq} on: the entry's kind is not known here"
             ));
@@ -251,7 +327,7 @@ impl<'a> Check<'a> {
             not_covered,
             first_bad: self.first_bad,
             problems: self.problems,
-            head: self.head,
+            head: self.chain.head,
         }
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use ctxlog::engine::Budget;
 use ctxlog::formats::{Format, Profile};
 use ctxlog::testkit::{self, crash::Work};
 
@@ -48,6 +49,16 @@ pub struct Common {
     /// Which conversation; may be left out where there is only one
     #[arg(short, long, global = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub conversation: Option<String>,
+    /// How much memory to take for caches
+    #[arg(
+        long,
+        global = true,
+        env = "CTXLOG_MEMORY",
+        default_value = "256MiB",
+        value_name = "SIZE",
+        value_parser = budget
+    )]
+    pub memory: Budget,
     /// Answer in JSON: one object, or JSON Lines for lists
     #[arg(long, global = true)]
     pub json: bool,
@@ -541,6 +552,10 @@ impl From<Size> for testkit::Size {
     }
 }
 
+fn budget(text: &str) -> Result<Budget, String> {
+    Budget::of(bytes(text)?).map_err(|e| e.to_string())
+}
+
 /// A number of bytes, as in `1000`, `64MiB` or `1GB`.
 fn bytes(text: &str) -> Result<usize, String> {
     let end = text
@@ -561,7 +576,7 @@ fn bytes(text: &str) -> Result<usize, String> {
         .parse()
         .map_err(|_| "a whole number has to come first".to_owned())?;
     match number.checked_mul(factor) {
-        Some(0) | None => Err("that is no size a record can have".to_owned()),
+        Some(0) | None => Err("that is no size there can be".to_owned()),
         Some(bytes) => Ok(bytes),
     }
 }

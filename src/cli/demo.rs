@@ -340,7 +340,7 @@ fn visit(p: &Projection, seq: Seq, iteration: Iteration, visited: Visited) -> Vi
             .fold(0, usize::saturating_add),
         refused: refused.collect(),
         unchanged_since: visited.unchanged_since,
-        method: visited.before.method,
+        method: visited.before.method.into_owned(),
     }
 }
 

@@ -19,6 +19,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use clap::Parser as _;
+use ctxlog::engine::Budget;
 
 use self::args::{Cli, Color, Command};
 use self::errors::{Failure, USAGE};
@@ -28,6 +29,7 @@ use self::output::Output;
 /// What every command may use.
 pub struct Context {
     pub store: PathBuf,
+    pub memory: Budget,
     pub conversation: Option<String>,
     pub json: bool,
     pub progress: bool,
@@ -92,6 +94,7 @@ fn run(arguments: Vec<OsString>, json: bool) -> u8 {
     .write_global();
     let mut cx = Context {
         store: cli.common.store,
+        memory: cli.common.memory,
         conversation: cli.common.conversation,
         json: cli.common.json,
         progress: !cli.common.no_progress,

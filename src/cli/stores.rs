@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ctxlog::engine::{Conversation, Store};
 use ctxlog::log::{Door, Seq};
-use ctxlog::store::{Listed, SledStore};
+use ctxlog::store::{Listed, SledOptions, SledStore};
 
 use super::errors::{Failure, NO};
 use super::{Context, human};
@@ -18,20 +18,36 @@ fn is_vacant(path: &Path) -> bool {
     }
 }
 
-fn on(backend: SledStore) -> Store {
-    Store::on(Arc::new(backend)).with_door(Door::CommandLine, "")
+fn on(cx: &Context, backend: SledStore) -> Store {
+    Store::on(Arc::new(backend))
+        .with_memory(cx.memory.held_bytes())
+        .with_door(Door::CommandLine, "")
+}
+
+fn options(cx: &Context) -> SledOptions {
+    SledOptions::default().with_cache_bytes(cx.memory.cache_bytes())
 }
 
 /// The store, which has to exist: asking creates nothing.
 pub fn existing(cx: &Context) -> Result<Store, Failure> {
     check(cx)?;
-    Ok(on(SledStore::open_existing(&cx.store)?))
+    let backend = SledStore::open_existing_with(&cx.store, options(cx))?;
+    Ok(on(cx, backend))
+}
+
+/// The store, which has to exist, for a command that reads its logs through once.
+pub fn existing_for_one_pass(cx: &Context) -> Result<Store, Failure> {
+    check(cx)?;
+    let least = SledOptions::for_one_pass().cache_bytes;
+    let options = SledOptions::default().with_cache_bytes(cx.memory.cache_bytes().min(least));
+    let backend = SledStore::open_existing_with(&cx.store, options)?;
+    Ok(on(cx, backend))
 }
 
 /// A damaged store, read from a copy of its files.
 pub fn salvaged(cx: &Context) -> Result<Store, Failure> {
     check(cx)?;
-    Ok(on(SledStore::salvage(&cx.store)?))
+    Ok(on(cx, SledStore::salvage(&cx.store)?))
 }
 
 /// A server's address is no path: it may not become a directory that is called so.
@@ -60,7 +76,7 @@ fn check(cx: &Context) -> Result<(), Failure> {
 /// The store, created where there is none.
 pub fn created(cx: &Context) -> Result<Store, Failure> {
     is_path(cx)?;
-    Ok(on(SledStore::open(&cx.store)?))
+    Ok(on(cx, SledStore::open_with(&cx.store, options(cx))?))
 }
 
 /// The conversation that is asked about.

@@ -16,7 +16,7 @@ use super::content::Content;
 use super::conversation::{Ack, Conversation, Work};
 use super::environment::Environment;
 use super::error::{Error, Refusal};
-use super::known::State;
+use super::known::{State, named};
 use super::stage::{Meta, Stage};
 
 /// What may be said about a request beside its content.
@@ -256,7 +256,7 @@ impl Conversation {
             } else if !set.is_empty() {
                 self.stands(&state)?;
             }
-            state.chain = chain;
+            state.chain = chain.into_iter().map(named).collect();
         }
         Ok(self)
     }
@@ -430,13 +430,13 @@ pub(super) fn returned_words(failure: Option<&str>, rest: Option<&Json>) -> Opti
     (!fields.is_empty()).then(|| format!("{{{}}}", fields.join(",")))
 }
 
-/// A message that holds client results and other content, as results (tool) then words. Native
-/// results stand inside the model's own message and stay there.
-fn split(message: &Message) -> Vec<Cow<'_, Message>> {
+/// A message that holds client results and other content, as results (tool) then words; `None` where it
+/// stays whole. Native results stand inside the model's own message and stay there.
+fn split(message: &Message) -> Option<[Message; 2]> {
     let is_result = |p: &crate::log::Part| matches!(p.body, PartBody::Result { native: None, .. });
     let results = message.parts.iter().filter(|p| is_result(p)).count();
     if results == 0 || results == message.parts.len() {
-        return vec![Cow::Borrowed(message)];
+        return None;
     }
     let (results, words) = message.parts.iter().cloned().partition(is_result);
     // As a reader parts them: both have the source's format, the first its text.
@@ -455,7 +455,12 @@ fn split(message: &Message) -> Vec<Cow<'_, Message>> {
         source,
         ..message.clone()
     };
-    vec![Cow::Owned(results), Cow::Owned(words)]
+    Some([results, words])
+}
+
+fn holds_result(message: &Message) -> bool {
+    let result = |p: &Part| matches!(p.body, PartBody::Result { .. });
+    message.parts.iter().any(result)
 }
 
 /// Whether the parts of split messages are those of the whole, in any order between the splits.
@@ -473,11 +478,24 @@ pub(super) fn append_parts(
     meta: &Meta,
     unbound: OnUnbound<'_>,
 ) -> Result<(Seq, Seq), Error> {
-    let mut drafts = Vec::with_capacity(1);
-    for part in split(message) {
+    let split = split(message);
+    if split.is_none() && !holds_result(message) {
+        // Most messages: one entry, which answers nothing.
+        let links = Links {
+            continues: options.continues,
+            same_source: options.same_source,
+        };
+        let meta = meta.first_of(1);
+        let filed = append_bound(stage, work, message, &Vec::new(), links, meta)?;
+        return Ok((filed, filed));
+    }
+    let whole = std::slice::from_ref(message);
+    let parts = split.as_ref().map_or(whole, <[Message; 2]>::as_slice);
+    let mut drafts = Vec::with_capacity(parts.len());
+    for part in parts {
         let filed = u64::try_from(drafts.len()).unwrap_or(u64::MAX);
         let seq = Seq(stage.next_seq().0.saturating_add(filed));
-        let (binding, errors) = stage.state.bind(&part, seq);
+        let (binding, errors) = stage.state.bind(part, seq);
         errors.into_iter().try_for_each(&mut *unbound)?;
         split_by_presence(stage.state, part, binding, &mut drafts);
     }
@@ -485,11 +503,8 @@ pub(super) fn append_parts(
     let mut first: Option<Seq> = None;
     let mut last = stage.next_seq();
     for (part, binding) in drafts {
-        let mut meta = meta.clone();
-        meta.key = meta
-            .key
-            .filter(|_| first.is_none())
-            .map(|k| Key { entries, ..k });
+        let mut meta = meta.first_of(entries);
+        meta.key = meta.key.filter(|_| first.is_none());
         let links = Links {
             continues: options.continues,
             same_source: first.map(MessageId).or(options.same_source),
@@ -505,12 +520,12 @@ pub(super) fn append_parts(
 /// call each answers was decided on the whole message and stays.
 fn split_by_presence<'m>(
     state: &Projection,
-    message: Cow<'m, Message>,
+    message: &'m Message,
     binding: Binding,
     drafts: &mut Vec<(Cow<'m, Message>, Binding)>,
 ) {
     if binding.iter().all(Option::is_none) {
-        drafts.push((message, binding));
+        drafts.push((Cow::Borrowed(message), binding));
         return;
     }
     let away = |call: &Option<(Seq, u32)>| {
@@ -526,7 +541,7 @@ fn split_by_presence<'m>(
         }
     }
     if places.len() < 2 || planted(Bug::LateResultsStayTogether) {
-        drafts.push((message, binding));
+        drafts.push((Cow::Borrowed(message), binding));
         return;
     }
     let pick = |place: Option<MessageId>| {
@@ -537,7 +552,7 @@ fn split_by_presence<'m>(
         let answers = answers.filter(|(_, home)| of_place(home));
         let part = Message {
             parts: parts.map(|(p, _)| p.clone()).collect(),
-            ..Message::clone(&message)
+            ..message.clone()
         };
         (Cow::Owned(part), answers.map(|(a, _)| *a).collect())
     };

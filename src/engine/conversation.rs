@@ -5,19 +5,20 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::log::{
-    Body, By, Commitment, ConversationId, Door, Entry, Head, Identity, MessageId, Opened,
-    Provenance, RequestReason, Seq, entry, payload, payload::Secret,
+    Body, By, Commitment, ConversationId, Door, Entry, Head, Identity, Kind, MessageId, Opened,
+    Provenance, RequestReason, Seq, entry, entry::CodecError, payload, payload::Secret,
 };
 use crate::planted::{Bug, planted};
-use crate::store::{Backend, Level, Listed, Name, StoreError};
+use crate::store::{Backend, Level, Listed, Name, SledOptions, SledStore, StoreError};
 use crate::strategy::{self, Strategy};
 use crate::window::{Pace, Projection};
 
+use super::budget::Budget;
 use super::content::intact;
 use super::environment::{Environment, System};
 use super::error::{Error, Refusal};
 use super::known::{Known, State};
-use super::memory::{Held, Memory};
+use super::memory::{Held, Memory, Weight};
 use super::past::unchained;
 use super::stage::{Meta, Stage};
 
@@ -35,6 +36,9 @@ pub struct Store {
     /// When snapshots are due, of a log of which nothing was read yet.
     pace: Pace,
 }
+
+/// Shows an entry's stored bytes; says whether to go on, or what is wrong with them.
+type ShowBytes<'a> = &'a mut dyn FnMut(&[u8]) -> Result<ControlFlow<()>, CodecError>;
 
 /// What an accepted request wrote.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +68,7 @@ pub(super) struct Inner {
     state: Mutex<State>,
     /// The lineage's secret, once it was read.
     secret: OnceLock<Secret>,
+    weight: Weight,
 }
 
 /// One log: append to it, call with its window, ask about it. Clones are the same conversation.
@@ -80,9 +85,25 @@ impl Store {
     /// When the directory holds something else, is of a newer format, is open elsewhere, or is
     /// damaged.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
-        Ok(Self::on(Arc::new(crate::store::SledStore::open(
-            path.as_ref(),
-        )?)))
+        Self::open_within(path, Budget::default())
+    }
+
+    /// Opens the store in this directory with a memory budget of one's own: for sled's cache and for
+    /// the conversations that are held.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    ///
+    /// ```no_run
+    /// use ctxlog::engine::{Budget, Store};
+    ///
+    /// let store = Store::open_within(".ctxlog", Budget::of(64 << 20)?)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn open_within(path: impl AsRef<Path>, budget: Budget) -> Result<Self, Error> {
+        let options = SledOptions::default().with_cache_bytes(budget.cache_bytes());
+        let backend = SledStore::open_with(path, options)?;
+        Ok(Self::on(Arc::new(backend)).with_memory(budget.held_bytes()))
     }
 
     /// A store in memory.
@@ -132,13 +153,20 @@ impl Store {
     }
 
     /// Holds conversations in memory up to about so many bytes, for all handles of this store; the
-    /// default is 256 MiB. Beyond it those that were not used for the longest time are given up,
-    /// and read again from the store when they are written to next. One that is in use stays, however
-    /// large it is. The store's own cache comes on top.
+    /// default is [`Budget::held_bytes`] of the default budget. Beyond it those that were not used for
+    /// the longest time are given up, and read again from the store when they are written to next. One
+    /// that is in use stays, however large it is. A backend's own cache comes on top;
+    /// [`Store::open_within`] divides one budget among both.
     #[must_use]
     pub fn with_memory(self, bytes: usize) -> Self {
         self.memory.set_budget(bytes);
         self
+    }
+
+    /// About how many bytes the conversations take that are held.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.memory.bytes()
     }
 
     /// Takes snapshots at another pace.
@@ -269,6 +297,7 @@ impl Store {
             name,
             state: Mutex::new(state),
             secret: OnceLock::new(),
+            weight: self.memory.weight(),
         };
         Conversation {
             store: self.clone(),
@@ -321,19 +350,47 @@ impl Store {
         to: Seq,
         show: &mut dyn FnMut(entry::Sealed) -> ControlFlow<()>,
     ) -> Result<(), Error> {
+        self.opened(id, from, to, &mut |bytes| Ok(show(entry::open(bytes)?)))
+    }
+
+    /// Shows those of the entries `from..=to` whose kind is wanted; the others are checked and not
+    /// decoded.
+    ///
+    /// # Errors
+    /// As [`Store::entries`].
+    pub(crate) fn entries_of(
+        &self,
+        id: ConversationId,
+        (from, to): (Seq, Seq),
+        wanted: &dyn Fn(Seq, Option<Kind>) -> bool,
+        show: &mut dyn FnMut(&Entry) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let mut seq = from;
+        self.opened(id, from, to, &mut |bytes| {
+            let entry = entry::open_if(bytes, |kind| wanted(seq, kind))?;
+            seq = seq.next();
+            Ok(entry.map_or(ControlFlow::Continue(()), |entry| show(&entry)))
+        })
+    }
+
+    fn opened(
+        &self,
+        id: ConversationId,
+        from: Seq,
+        to: Seq,
+        show: ShowBytes<'_>,
+    ) -> Result<(), Error> {
         let mut damaged = None;
-        self.backend
-            .entries(id, from, to, &mut |seq, bytes| match entry::open(bytes) {
-                Ok(sealed) => show(sealed),
-                Err(error) => {
-                    damaged = Some(Error::DamagedEntry {
-                        conversation: id,
-                        seq,
-                        reason: error.to_string(),
-                    });
-                    ControlFlow::Break(())
-                }
-            })?;
+        self.backend.entries(id, from, to, &mut |seq, bytes| {
+            show(bytes).unwrap_or_else(|error| {
+                damaged = Some(Error::DamagedEntry {
+                    conversation: id,
+                    seq,
+                    reason: error.to_string(),
+                });
+                ControlFlow::Break(())
+            })
+        })?;
         damaged.map_or(Ok(()), Err)
     }
 }
@@ -359,6 +416,10 @@ fn first_half(bytes: [u8; 32]) -> [u8; 16] {
 }
 
 impl Held for Inner {
+    fn weight(&self) -> &Weight {
+        &self.weight
+    }
+
     fn give_up(&self) -> Option<Box<dyn Send>> {
         let mut state = self.state.try_lock().ok()?;
         if state.is_held() {
@@ -449,8 +510,14 @@ impl Conversation {
                 state.chain = chain;
             }
         }
-        self.store.memory.used(self.inner.id, state.bytes());
+        self.note_use(&state);
         Ok(state)
+    }
+
+    /// Says that the fold is used, and how large it is now.
+    fn note_use(&self, state: &State) {
+        let bytes = state.bytes();
+        self.store.memory.used(self.inner.id, &self.inner, bytes);
     }
 
     /// The lineage's secret.
@@ -531,6 +598,7 @@ impl Conversation {
             (Ok(value), Ok(head)) => {
                 state.head = head.or(state.head);
                 self.store.keep(self.inner.id, &taken);
+                self.note_use(state);
                 Ok(value)
             }
             (Err(error), _) => {

@@ -1,6 +1,7 @@
 //! What the engine takes from outside: the clock, and randomness for ids and salts. Injected, so
 //! that the same inputs give the same log bytes.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::log::Micros;
@@ -15,11 +16,47 @@ pub trait Environment: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// When the system has none to give.
     fn random(&self) -> std::io::Result<[u8; 32]>;
+
+    /// The same for one of many salts: it may come out of a supply that was drawn before.
+    ///
+    /// # Errors
+    /// As [`Environment::random`].
+    fn salt(&self) -> std::io::Result<[u8; 32]> {
+        self.random()
+    }
 }
 
-/// The system's clock and randomness.
+/// The system's clock and randomness. Each thread draws salts ahead, 32 at a time: asking the system
+/// for each took longer than encoding a message. Ids and secrets are never drawn ahead.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct System;
+
+/// Salts that were drawn ahead. One that is given is wiped here.
+struct Supply {
+    salts: [[u8; 32]; 32],
+    left: usize,
+}
+
+impl Supply {
+    const EMPTY: Self = Self {
+        salts: [[0; 32]; 32],
+        left: 0,
+    };
+
+    fn draw(&mut self) -> std::io::Result<[u8; 32]> {
+        if self.left == 0 {
+            fill(self.salts.as_flattened_mut())?;
+            self.left = self.salts.len();
+        }
+        self.left = self.left.saturating_sub(1);
+        let salt = self.salts.get_mut(self.left).map(std::mem::take);
+        salt.ok_or_else(|| std::io::Error::other("no salt is left"))
+    }
+}
+
+fn fill(bytes: &mut [u8]) -> std::io::Result<()> {
+    getrandom::fill(bytes).map_err(|e| std::io::Error::other(e.to_string()))
+}
 
 impl Environment for System {
     fn now(&self) -> Option<Micros> {
@@ -28,8 +65,17 @@ impl Environment for System {
 
     fn random(&self) -> std::io::Result<[u8; 32]> {
         let mut bytes = [0; 32];
-        getrandom::fill(&mut bytes).map_err(|e| std::io::Error::other(e.to_string()))?;
+        fill(&mut bytes)?;
         Ok(bytes)
+    }
+
+    fn salt(&self) -> std::io::Result<[u8; 32]> {
+        thread_local! {
+            static SUPPLY: RefCell<Supply> = const { RefCell::new(Supply::EMPTY) };
+        }
+        // A thread that is ending may have given up its supply.
+        let drawn = SUPPLY.try_with(|supply| supply.borrow_mut().draw());
+        drawn.unwrap_or_else(|_| self.random())
     }
 }
 

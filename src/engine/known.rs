@@ -4,11 +4,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::log::{
-    Body, Commitment, ConversationId, Hash, Head, Seq, entry::Sealed, payload::Secret,
+    Body, Commitment, ConversationId, Hash, Head, Seq, Unit, entry::Sealed, payload::Secret,
 };
 use crate::planted::{Bug, planted};
-use crate::strategy::{self, Strategy};
-use crate::window::{Fold, Pace, Projection, Taken};
+use crate::strategy::{self, Frame, Plan, SpecError, Strategy};
+use crate::window::{Fold, Measure, Pace, Projection, Taken};
 
 use super::conversation::{Store, absent};
 use super::error::Error;
@@ -25,6 +25,41 @@ pub(super) struct State {
     pub fold: Known,
     /// The log went on, through another handle, while this one's fold was not held.
     pub behind: bool,
+}
+
+/// A strategy with its spec at hand: each look names it.
+#[derive(Debug)]
+struct Named {
+    spec: String,
+    strategy: Arc<dyn Strategy>,
+}
+
+/// A strategy that writes its spec once.
+pub(super) fn named(strategy: Arc<dyn Strategy>) -> Arc<dyn Strategy> {
+    let spec = strategy.spec();
+    Arc::new(Named { spec, strategy })
+}
+
+impl Strategy for Named {
+    fn spec(&self) -> String {
+        self.spec.clone()
+    }
+
+    fn check(&self) -> Result<(), SpecError> {
+        self.strategy.check()
+    }
+
+    fn measure(&self) -> Option<Measure> {
+        self.strategy.measure()
+    }
+
+    fn unit(&self) -> Unit {
+        self.strategy.unit()
+    }
+
+    fn plan(&self, frame: &Frame<'_>) -> Plan {
+        self.strategy.plan(frame)
+    }
 }
 
 /// What the fold is worth.
@@ -94,7 +129,7 @@ impl State {
         let specs = self.projection.chain().to_vec();
         self.chain = specs
             .iter()
-            .filter_map(|spec| strategy::parse(spec).ok())
+            .filter_map(|spec| strategy::parse(spec).ok().map(named))
             .collect();
     }
 }
@@ -120,7 +155,7 @@ impl Folded {
         let head = store.backend().head(id)?;
         let (mut fold, mut pace) = (Fold::default(), store.pace().clone());
         let (mut newest, mut secret) = (None, None);
-        store.entries(id, Seq(0), to, &mut |sealed| {
+        store.entries(id, Seq(0), to, &mut |mut sealed| {
             if !follows(id, newest, &sealed) {
                 return ControlFlow::Break(());
             }
@@ -130,7 +165,7 @@ impl Folded {
             let cut_off =
                 Some(sealed.head()) == head && matches!(sealed.entry.body, Body::Visited(_));
             if !(planted(Bug::LastVisitIsNotRead) && cut_off) {
-                fold.apply(&sealed.entry);
+                fold.absorb(&mut sealed.entry);
             }
             let (bytes, p) = (sealed.bytes.len(), fold.so_far());
             if let Some(due) = pace.pass(&sealed.entry, sealed.hash, bytes, p) {

@@ -5,6 +5,7 @@
 
 mod adopt;
 mod append;
+mod budget;
 mod call;
 mod content;
 mod conversation;
@@ -19,6 +20,7 @@ mod stage;
 
 pub use adopt::Adopted;
 pub use append::Options;
+pub use budget::{Budget, TooSmall};
 pub use call::{Call, Request};
 pub use content::{Content, LoadedItem, LoadedWindow};
 pub use conversation::{Ack, Conversation, Store};

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 
 use crate::log::{
     Body, Commitment, ConversationId, Entry, Hash, Head, Iteration, RequestReason, Seq, Skeleton,
-    StandInKind, entry, entry::Sealed,
+    StandInKind, entry,
 };
 use crate::window::{Item, Outline, Placed, Snapshot, Step, Taken, Window};
 
@@ -362,12 +362,11 @@ impl Conversation {
             if seq > last || !wanted.contains(&seq) {
                 return Ok(());
             }
-            let Sealed { entry, hash, .. } =
-                entry::open(bytes).map_err(|error| Error::DamagedEntry {
-                    conversation: id,
-                    seq,
-                    reason: error.to_string(),
-                })?;
+            let (entry, hash) = entry::open_hashed(bytes).map_err(|error| Error::DamagedEntry {
+                conversation: id,
+                seq,
+                reason: error.to_string(),
+            })?;
             if entry.seq != seq || entry.conversation != id {
                 return Err(unchained(id, seq));
             }

@@ -1,8 +1,8 @@
 //! Staging: entries are sealed and folded one after the other, then stored as one batch.
 
 use crate::log::{
-    Body, By, Commitment, ConversationId, Entry, Head, Iteration, Key, Micros, Provenance, Sealed,
-    Seq, entry, payload,
+    Body, By, Commitment, ConversationId, Entry, Hash, Head, Iteration, Key, Micros, Provenance,
+    Sealed, Seq, entry, payload,
 };
 use crate::store::{Batch, Name, Payload, Record};
 use crate::window::{Pace, Projection, Taken};
@@ -17,6 +17,15 @@ pub(super) struct Meta {
     pub by: By,
     pub provenance: Provenance,
     pub key: Option<Key>,
+}
+
+impl Meta {
+    /// The same for the first of so many entries.
+    pub fn first_of(&self, entries: u32) -> Self {
+        let mut meta = self.clone();
+        meta.key = meta.key.map(|key| Key { entries, ..key });
+        meta
+    }
 }
 
 /// Entries that are sealed and folded, but not stored yet.
@@ -82,7 +91,7 @@ impl<'a> Stage<'a> {
 
     /// Salts a content of the entry that is filed next, and commits to it.
     pub fn content(&mut self, bytes: Vec<u8>) -> Result<Commitment, Error> {
-        let salt = self.environment.random().map_err(Error::Randomness)?;
+        let salt = self.environment.salt().map_err(Error::Randomness)?;
         let commitment = payload::commit(&salt, &bytes);
         self.bytes = self.bytes.saturating_add(bytes.len());
         self.payloads.reserve_exact(1);
@@ -94,44 +103,46 @@ impl<'a> Stage<'a> {
     pub fn file(&mut self, body: Body, meta: Meta) -> Result<Seq, Error> {
         let seq = self.next_seq();
         let must_understand = body.kind().is_none_or(crate::log::Kind::must_understand);
-        let sealed = entry::seal(Entry {
+        let mut entry = Entry {
             conversation: self.conversation,
             seq,
             iteration: self.iteration(),
             at: meta.at,
-            prev: self.head.map_or(crate::log::Hash::ZERO, |h| h.hash),
+            prev: self.head.map_or(Hash::ZERO, |h| h.hash),
             provenance: meta.provenance,
             must_understand,
             by: meta.by,
             key: meta.key,
             body,
-        })?;
-        self.push(sealed);
+        };
+        let (hash, bytes) = entry::store(&entry)?;
+        self.push(&mut entry, hash, bytes);
         Ok(seq)
     }
 
-    fn push(&mut self, sealed: Sealed) {
-        debug_assert_eq!(sealed.entry.body.commitments().len(), self.payloads.len());
-        self.state.apply(&sealed.entry);
+    /// Folds an entry, which is not needed any more then, and stages its bytes.
+    fn push(&mut self, entry: &mut Entry, hash: Hash, bytes: Vec<u8>) {
+        debug_assert_eq!(entry.body.commitments().len(), self.payloads.len());
+        self.state.absorb(entry);
         if let Some(pace) = &mut self.pace {
-            let (entry, bytes) = (&sealed.entry, sealed.bytes.len());
-            let due = pace.pass(entry, sealed.hash, bytes, self.state);
+            let due = pace.pass(entry, hash, bytes.len(), self.state);
             self.taken.extend(due);
         }
-        self.head = Some(sealed.head());
-        self.bytes = self.bytes.saturating_add(sealed.bytes.len());
+        let seq = entry.seq;
+        self.head = Some(Head { seq, hash });
+        self.bytes = self.bytes.saturating_add(bytes.len());
         self.records.push(Record {
-            seq: sealed.entry.seq,
-            hash: sealed.hash,
-            entry: sealed.bytes,
+            seq,
+            hash,
+            entry: bytes,
             payloads: std::mem::take(&mut self.payloads),
         });
     }
 
     /// Files an entry that was sealed elsewhere, with its payloads as far as they are there.
-    pub fn adopt(&mut self, sealed: Sealed, payloads: Vec<Option<Payload>>) {
+    pub fn adopt(&mut self, mut sealed: Sealed, payloads: Vec<Option<Payload>>) {
         self.payloads = payloads;
-        self.push(sealed);
+        self.push(&mut sealed.entry, sealed.hash, sealed.bytes);
     }
 
     /// The payload of a staged entry.

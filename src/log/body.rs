@@ -3,6 +3,8 @@
 //! These structs *are* the stored form: bincode writes their fields in order, so a field may not
 //! move, change or be added without a new format version. Golden logs pin them.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use super::codes::codes;
@@ -329,6 +331,19 @@ pub struct Skeleton {
     pub tokens: Option<Count>,
 }
 
+impl Skeleton {
+    /// Takes it out of an entry that nobody reads any more; what is left there has no parts.
+    pub(crate) fn take(&mut self) -> Self {
+        Self {
+            role: self.role.clone(),
+            author: self.author,
+            parts: std::mem::take(&mut self.parts),
+            utf16: self.utf16,
+            tokens: self.tokens.take(),
+        }
+    }
+}
+
 /// Where a fork leaves its parent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ForkPoint {
@@ -518,7 +533,7 @@ pub struct Reading {
     /// What was counted.
     pub unit: Unit,
     /// How: `count` for groups, messages and requests; a tokenizer's or estimate's name; `reported`.
-    pub method: String,
+    pub method: Cow<'static, str>,
     /// How much.
     pub amount: u64,
 }

@@ -22,12 +22,12 @@
 //! outside this module calls bincode.
 
 use bincode::Options;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::planted::{Bug, planted};
 
 use super::body::{Body, Door, Kind, Provenance};
+use super::hashing::Derived;
 use super::{ConversationId, Hash, Head, Iteration, Micros, Seq};
 
 /// The first bytes of every entry.
@@ -182,7 +182,7 @@ pub(crate) fn encode_into<T: Serialize>(
 ///
 /// # Errors
 /// When they are no such value.
-pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
+pub(crate) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, CodecError> {
     let limit = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
     unlimited()
         .with_limit(limit)
@@ -261,6 +261,12 @@ fn decode_body(kind: u8, bytes: &[u8]) -> Result<(By, Option<Key>, Body), CodecE
 /// # Errors
 /// [`CodecError::TooLarge`] when the body exceeds [`BODY_BYTES_MAX`].
 pub fn seal(entry: Entry) -> Result<Sealed, CodecError> {
+    let (hash, bytes) = store(&entry)?;
+    Ok(Sealed { entry, hash, bytes })
+}
+
+/// An entry's hash and stored bytes.
+pub(crate) fn store(entry: &Entry) -> Result<(Hash, Vec<u8>), CodecError> {
     let must = if entry.must_understand {
         FLAG_MUST_UNDERSTAND
     } else {
@@ -282,7 +288,7 @@ pub fn seal(entry: Entry) -> Result<Sealed, CodecError> {
     bytes.extend_from_slice(&entry.prev.0);
     // The body's length, known when it is there, and four reserved bytes.
     bytes.extend_from_slice(&[0; 8]);
-    encode_body(&mut bytes, &entry)?;
+    encode_body(&mut bytes, entry)?;
     let body = bytes.len().saturating_sub(ENVELOPE_BYTES);
     let too_large = || CodecError::TooLarge {
         bytes: u64::try_from(body).unwrap_or(u64::MAX),
@@ -299,15 +305,14 @@ pub fn seal(entry: Entry) -> Result<Sealed, CodecError> {
         .for_each(|(to, from)| *to = from);
     let hash = hash_of(&bytes);
     bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
-    Ok(Sealed { entry, hash, bytes })
+    Ok((hash, bytes))
 }
 
 fn hash_of(hashed: &[u8]) -> Hash {
     thread_local! {
-        // Deriving the context key costs as much as hashing a small entry: done once a thread.
-        static HASHER: blake3::Hasher = blake3::Hasher::new_derive_key(ENTRY_CONTEXT);
+        static HASHER: Derived = Derived::new(ENTRY_CONTEXT);
     }
-    let hash = |bytes: &[u8]| HASHER.with(|h| Hash(*h.clone().update(bytes).finalize().as_bytes()));
+    let hash = |bytes: &[u8]| HASHER.with(|h| h.hash(&[bytes]));
     if planted(Bug::HashOmitsKind) {
         return hash(&without(hashed, 5..6));
     }
@@ -328,70 +333,129 @@ fn without(bytes: &[u8], forgotten: std::ops::Range<usize>) -> Vec<u8> {
     bytes
 }
 
-/// Reads stored bytes back. Checks come before decoding: length, magic, format, checksum, then the
-/// fields, then the body within its own length.
+/// An entry's envelope, checked, with its body undecoded.
+struct Envelope<'a> {
+    conversation: ConversationId,
+    seq: Seq,
+    iteration: Iteration,
+    at: Option<Micros>,
+    prev: Hash,
+    provenance: Provenance,
+    must_understand: bool,
+    kind: u8,
+    body: &'a [u8],
+    hashed: &'a [u8],
+}
+
+impl<'a> Envelope<'a> {
+    /// Checks come before decoding: length, magic, format, checksum, then the fields.
+    fn read(bytes: &'a [u8]) -> Result<Self, CodecError> {
+        let (envelope, rest) = bytes
+            .split_at_checked(ENVELOPE_BYTES)
+            .ok_or(CodecError::Length)?;
+        let mut fields = Fields(envelope);
+        if fields.take::<4>()? != MAGIC {
+            return Err(CodecError::Magic);
+        }
+        let [format, kind, flags, provenance] = fields.take::<4>()?;
+        if format != FORMAT {
+            return Err(CodecError::Format(format));
+        }
+        let conversation = ConversationId(fields.take()?);
+        let seq = Seq(u64::from_le_bytes(fields.take()?));
+        let iteration = Iteration(u64::from_le_bytes(fields.take()?));
+        let at = i64::from_le_bytes(fields.take()?);
+        let prev = Hash(fields.take()?);
+        let length = u32::from_le_bytes(fields.take()?);
+        let reserved = fields.take::<4>()?;
+        let length = usize::try_from(length).map_err(|_| CodecError::Length)?;
+        if rest.len() != length.saturating_add(CHECKSUM_BYTES) || length > BODY_BYTES_MAX {
+            return Err(CodecError::Length);
+        }
+        let hashed_bytes = bytes.len().saturating_sub(CHECKSUM_BYTES);
+        let (hashed, checksum) = bytes
+            .split_at_checked(hashed_bytes)
+            .ok_or(CodecError::Length)?;
+        if crc32c::crc32c(hashed).to_le_bytes().as_slice() != checksum {
+            return Err(CodecError::Checksum);
+        }
+        let timed = flags & FLAG_AT != 0;
+        if flags & !(FLAG_MUST_UNDERSTAND | FLAG_AT) != 0 || (!timed && at != 0) {
+            return Err(CodecError::Field("flags"));
+        }
+        if reserved != [0; 4] {
+            return Err(CodecError::Field("reserved bytes"));
+        }
+        Ok(Self {
+            conversation,
+            seq,
+            iteration,
+            at: timed.then_some(Micros(at)),
+            prev,
+            provenance: Provenance::from_code(provenance).ok_or(CodecError::Field("provenance"))?,
+            must_understand: flags & FLAG_MUST_UNDERSTAND != 0,
+            kind,
+            body: rest.get(..length).ok_or(CodecError::Length)?,
+            hashed,
+        })
+    }
+
+    /// Decodes the body within its own length.
+    fn entry(&self) -> Result<Entry, CodecError> {
+        let (by, key, body) = decode_body(self.kind, self.body)?;
+        Ok(Entry {
+            conversation: self.conversation,
+            seq: self.seq,
+            iteration: self.iteration,
+            at: self.at,
+            prev: self.prev,
+            provenance: self.provenance,
+            must_understand: self.must_understand,
+            by,
+            key,
+            body,
+        })
+    }
+}
+
+/// Reads stored bytes back, with their hash. Checks come before decoding: length, magic, format,
+/// checksum, then the fields, then the body within its own length.
 ///
 /// # Errors
 /// What is wrong with the bytes. An unknown kind is no error: see [`Body::Unknown`].
 pub fn open(bytes: &[u8]) -> Result<Sealed, CodecError> {
-    let (envelope, rest) = bytes
-        .split_at_checked(ENVELOPE_BYTES)
-        .ok_or(CodecError::Length)?;
-    let mut fields = Fields(envelope);
-    if fields.take::<4>()? != MAGIC {
-        return Err(CodecError::Magic);
+    let (entry, hash) = open_hashed(bytes)?;
+    let bytes = bytes.to_vec();
+    Ok(Sealed { entry, hash, bytes })
+}
+
+/// The same without a copy of the bytes.
+pub(crate) fn open_hashed(bytes: &[u8]) -> Result<(Entry, Hash), CodecError> {
+    let envelope = Envelope::read(bytes)?;
+    Ok((envelope.entry()?, hash_of(envelope.hashed)))
+}
+
+/// An entry whose kind is wanted, without its hash; one of another kind is checked, not decoded.
+pub(crate) fn open_if(
+    bytes: &[u8],
+    wanted: impl FnOnce(Option<Kind>) -> bool,
+) -> Result<Option<Entry>, CodecError> {
+    let envelope = Envelope::read(bytes)?;
+    if !wanted(Kind::from_code(envelope.kind)) {
+        return Ok(None);
     }
-    let [format, kind, flags, provenance] = fields.take::<4>()?;
-    if format != FORMAT {
-        return Err(CodecError::Format(format));
-    }
-    let conversation = ConversationId(fields.take()?);
-    let seq = Seq(u64::from_le_bytes(fields.take()?));
-    let iteration = Iteration(u64::from_le_bytes(fields.take()?));
-    let at = i64::from_le_bytes(fields.take()?);
-    let prev = Hash(fields.take()?);
-    let length = u32::from_le_bytes(fields.take()?);
-    let reserved = fields.take::<4>()?;
-    let length = usize::try_from(length).map_err(|_| CodecError::Length)?;
-    if rest.len() != length.saturating_add(CHECKSUM_BYTES) || length > BODY_BYTES_MAX {
-        return Err(CodecError::Length);
-    }
-    let hashed_bytes = bytes.len().saturating_sub(CHECKSUM_BYTES);
-    let (hashed, checksum) = bytes
-        .split_at_checked(hashed_bytes)
-        .ok_or(CodecError::Length)?;
-    if crc32c::crc32c(hashed).to_le_bytes().as_slice() != checksum {
-        return Err(CodecError::Checksum);
-    }
-    let timed = flags & FLAG_AT != 0;
-    if flags & !(FLAG_MUST_UNDERSTAND | FLAG_AT) != 0 || (!timed && at != 0) {
-        return Err(CodecError::Field("flags"));
-    }
-    if reserved != [0; 4] {
-        return Err(CodecError::Field("reserved bytes"));
-    }
-    let provenance = Provenance::from_code(provenance).ok_or(CodecError::Field("provenance"))?;
-    let body = rest.get(..length).ok_or(CodecError::Length)?;
-    let (by, key, body) = decode_body(kind, body)?;
-    let must_understand = flags & FLAG_MUST_UNDERSTAND != 0;
-    let at = timed.then_some(Micros(at));
-    let entry = Entry {
-        conversation,
-        seq,
-        iteration,
-        at,
-        prev,
-        provenance,
-        must_understand,
-        by,
-        key,
-        body,
-    };
-    Ok(Sealed {
-        entry,
-        hash: hash_of(hashed),
-        bytes: bytes.to_vec(),
-    })
+    envelope.entry().map(Some)
+}
+
+/// The same without hashing them.
+pub(crate) fn decode_entry(bytes: &[u8]) -> Result<Entry, CodecError> {
+    Envelope::read(bytes)?.entry()
+}
+
+/// The hash of an entry's stored bytes, whatever they are.
+#[must_use]
+pub fn hash(bytes: &[u8]) -> Hash {
+    hash_of(hashed(bytes))
 }
 
 /// The hash of the entry before, as stored bytes name it; `None` where they are no entry. Nothing

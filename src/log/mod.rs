@@ -3,6 +3,7 @@
 pub mod body;
 mod codes;
 pub mod entry;
+mod hashing;
 mod ids;
 mod message;
 pub mod payload;
@@ -16,6 +17,7 @@ pub use body::{
     Trigger, Unit, Usage, Visited,
 };
 pub use entry::{By, CodecError, Entry, Key, Sealed};
+pub(crate) use hashing::Derived;
 pub use ids::{ConversationId, Hash, Head, Iteration, MessageId, Micros, ParseHexError, Seq};
 pub use message::{
     Author, Block, BlockBody, Fields, Json, Media, Message, Part, PartBody, Role, Shape, Source,

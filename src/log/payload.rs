@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::body::Commitment;
 use super::entry::{CodecError, decode, encode_into};
+use super::hashing::Derived;
 use super::skeleton::extent;
 use super::{
     Author, Block, BlockBody, Fields, Hash, Json, Media, Message, Part, PartBody, Role, Shape,
@@ -50,34 +51,33 @@ impl Secret {
 #[must_use]
 pub fn commit(salt: &[u8; 32], bytes: &[u8]) -> Commitment {
     thread_local! {
-        // Deriving the context key costs as much as hashing a small payload: done once a thread.
-        static HASHER: blake3::Hasher = blake3::Hasher::new_derive_key(PAYLOAD_CONTEXT);
+        static HASHER: Derived = Derived::new(PAYLOAD_CONTEXT);
     }
-    let mut hasher = HASHER.with(Clone::clone);
-    hasher.update(salt).update(bytes);
     Commitment {
-        digest: Hash(*hasher.finalize().as_bytes()),
+        digest: HASHER.with(|h| h.hash(&[salt, bytes])),
         bytes: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
     }
 }
 
-/// A string of a message: inline, or a blob. Encoding borrows it, decoding owns it.
+/// A string of a message: inline, or a blob. Encoding and decoding borrow it.
 #[derive(Serialize, Deserialize)]
 enum Text<'a> {
-    Inline(Cow<'a, str>),
+    Inline(#[serde(borrow)] Cow<'a, str>),
     Blob { address: Hash, bytes: u64 },
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 enum BlockWire<'a> {
     Text(Text<'a>),
     Media(u8, Text<'a>),
-    Opaque(Cow<'a, str>, Text<'a>),
+    Opaque(#[serde(borrow)] Cow<'a, str>, Text<'a>),
 }
 
 type FieldsWire<'a> = Vec<(Cow<'a, str>, Text<'a>)>;
 
 #[derive(Serialize, Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 enum PartWire<'a> {
     Block(BlockWire<'a>),
     Reasoning {
@@ -87,6 +87,7 @@ enum PartWire<'a> {
     },
     Call {
         id: Option<Cow<'a, str>>,
+        #[serde(borrow)]
         name: Cow<'a, str>,
         arguments: Text<'a>,
         native: Option<Cow<'a, str>>,
@@ -95,6 +96,7 @@ enum PartWire<'a> {
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 struct ResultWire<'a> {
     call: Option<Cow<'a, str>>,
     name: Option<Cow<'a, str>>,
@@ -106,6 +108,7 @@ struct ResultWire<'a> {
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 struct SourceWire<'a> {
     format: Cow<'a, str>,
     id: Option<Cow<'a, str>>,
@@ -114,7 +117,9 @@ struct SourceWire<'a> {
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 struct MessageWire<'a> {
+    #[serde(borrow)]
     role: Cow<'a, str>,
     author: Author,
     parts: Vec<(PartWire<'a>, FieldsWire<'a>)>,

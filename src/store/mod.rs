@@ -7,6 +7,7 @@ mod limits;
 mod memory;
 mod sled;
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
@@ -193,6 +194,32 @@ pub enum StoreError {
     },
 }
 
+/// A payload, lent where a store has it at hand.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PayloadRef<'a> {
+    /// Its salt.
+    pub salt: [u8; 32],
+    /// The encoded content.
+    pub bytes: Cow<'a, [u8]>,
+}
+
+impl PayloadRef<'_> {
+    /// The payload, kept.
+    #[must_use]
+    pub fn into_owned(self) -> Payload {
+        Payload {
+            salt: self.salt,
+            bytes: self.bytes.into_owned(),
+        }
+    }
+}
+
+/// The payload at an index of the entry that is shown, as [`Backend::payload`] gives it.
+pub type PayloadAt<'a> = &'a dyn Fn(u32) -> Result<Option<PayloadRef<'a>>, StoreError>;
+
+/// Is shown the records of a log: number, stored bytes and payloads of an entry.
+pub type ShowRecord<'a> = &'a mut dyn FnMut(Seq, &[u8], PayloadAt<'_>) -> ControlFlow<()>;
+
 /// A place where logs live.
 ///
 /// Every verb is synchronous; handles are shared between threads. A failed write or sync poisons
@@ -231,6 +258,29 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
         to: Seq,
         show: &mut dyn FnMut(Seq, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), StoreError>;
+
+    /// As [`Backend::entries`], each entry with a way to its payloads, which lie beside it: reading a
+    /// whole log costs one pass.
+    ///
+    /// # Errors
+    /// As [`Backend::entries`].
+    fn records(
+        &self,
+        conversation: ConversationId,
+        from: Seq,
+        to: Seq,
+        show: ShowRecord<'_>,
+    ) -> Result<(), StoreError> {
+        self.entries(conversation, from, to, &mut |seq, bytes| {
+            show(seq, bytes, &|index| {
+                let found = self.payload(conversation, seq, index)?;
+                Ok(found.map(|Payload { salt, bytes }| PayloadRef {
+                    salt,
+                    bytes: Cow::Owned(bytes),
+                }))
+            })
+        })
+    }
 
     /// The payload at `index` of an entry; `None` when it has none there or it was destroyed.
     ///
@@ -340,4 +390,13 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// When the store cannot be read.
     fn check(&self, conversation: Option<ConversationId>) -> Result<Vec<StoreError>, StoreError>;
+
+    /// What [`Backend::check`] says of one log, but for what reading all its records and the blobs
+    /// they mention tells anyway.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    fn check_beside(&self, listed: &Listed) -> Result<Vec<StoreError>, StoreError> {
+        self.check(Some(listed.conversation))
+    }
 }

@@ -179,7 +179,7 @@ impl Strategy for ClearToolResults {
             When::Older(_) => {
                 let before = Reading {
                     unit: Unit::Message,
-                    method: OVER_AGE.to_owned(),
+                    method: OVER_AGE.into(),
                     amount: frame.state().smaller(&self.wanted()).wanted,
                 };
                 (before, 0)

@@ -87,7 +87,7 @@ impl Strategy for Expire {
         Plan::Due {
             before: Reading {
                 unit: Unit::Group,
-                method: OVER_AGE.to_owned(),
+                method: OVER_AGE.into(),
                 amount: before,
             },
             limit: 0,

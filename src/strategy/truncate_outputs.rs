@@ -83,7 +83,7 @@ impl Strategy for TruncateOutputs {
         Plan::Shrink {
             before: Reading {
                 unit: Unit::Message,
-                method: OVERSIZED.to_owned(),
+                method: OVERSIZED.into(),
                 amount: oversized,
             },
             limit: 0,

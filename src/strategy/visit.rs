@@ -129,7 +129,7 @@ impl Look<'_> {
         }
         let nothing = Reading {
             unit,
-            method: "none".to_owned(),
+            method: "none".into(),
             amount: 0,
         };
         let body = Visited {
@@ -307,7 +307,7 @@ impl Look<'_> {
     pub(super) fn blank(&self) -> Visited {
         let nothing = Reading {
             unit: Unit::Token,
-            method: String::new(),
+            method: "".into(),
             amount: 0,
         };
         Visited {

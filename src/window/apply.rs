@@ -29,6 +29,11 @@ impl Fold {
         self.0.step(entry);
     }
 
+    /// Applies the next entry, which nobody reads afterwards: what is kept of it is not copied.
+    pub(crate) fn absorb(&mut self, entry: &mut Entry) {
+        self.0.step_with(entry);
+    }
+
     /// What the entries said so far; digests are not computed.
     pub(crate) const fn so_far(&self) -> &Projection {
         &self.0
@@ -59,13 +64,30 @@ impl Projection {
         }
     }
 
+    /// Applies the next entry, which nobody reads afterwards: what is kept of it is not copied.
+    pub(crate) fn absorb(&mut self, entry: &mut Entry) {
+        self.step_with(entry);
+        if matches!(entry.body, Body::Called(_)) {
+            self.settle();
+        }
+    }
+
     fn step(&mut self, entry: &Entry) {
-        let fact = Fact {
-            seq: entry.seq,
-            iteration: entry.iteration,
-            at: entry.at,
+        self.begin(entry);
+        self.go_on(entry, None);
+    }
+
+    fn step_with(&mut self, entry: &mut Entry) {
+        self.begin(entry);
+        let own = match &mut entry.body {
+            Body::Appended(a) => Some(a.skeleton.take()),
+            _ => None,
         };
-        self.head = Some(fact);
+        self.go_on(entry, own);
+    }
+
+    fn begin(&mut self, entry: &Entry) {
+        self.head = Some(fact(entry));
         let mut touched = std::mem::take(&mut self.touched);
         touched.note(entry, |seq| {
             let message = self.message(MessageId(seq));
@@ -77,10 +99,18 @@ impl Projection {
                 .entry(key.text.clone())
                 .or_insert((entry.seq, key.entries));
         }
+    }
+
+    /// `own` is the skeleton of a message that was taken out of its entry.
+    fn go_on(&mut self, entry: &Entry, own: Option<Skeleton>) {
+        let fact = fact(entry);
         match &entry.body {
             Body::Opened(_) | Body::Noted(_) => {}
             Body::Configured(c) => self.configured(fact, c),
-            Body::Appended(a) => self.appended(entry, fact, a),
+            Body::Appended(a) => {
+                let skeleton = own.unwrap_or_else(|| a.skeleton.clone());
+                self.appended(entry, a, skeleton);
+            }
             Body::Called(c) => self.called(entry, fact, c),
             Body::Returned(r) => self.returned(entry, r),
             Body::Visited(v) => self.visited(entry, fact, v),
@@ -150,22 +180,24 @@ impl Projection {
         }
     }
 
-    fn appended(&mut self, entry: &Entry, fact: Fact, a: &Appended) {
+    fn appended(&mut self, entry: &Entry, a: &Appended, skeleton: Skeleton) {
+        let fact = fact(entry);
+        let author = skeleton.author;
         let form = Form {
             since: fact,
             given: fact.seq,
             payload: 0,
             reason: None,
             content: a.content,
-            skeleton: a.skeleton.clone(),
+            skeleton,
         };
         let mut message = new_message(entry, fact, form);
         message.continues = a.continues;
         message.same_source = a.same_source;
         message.produced_by = a.produced_by;
         let index = self.push_message(message);
-        let superseded = self.note_calls(fact.seq, &a.skeleton);
-        self.note_run(index, &a.skeleton);
+        let superseded = self.note_calls(index, fact.seq, author);
+        self.note_run(index, author);
         match self.absent_partner(index) {
             Some(end) => self.never_enters(index, fact, end),
             None => self.enter(index, fact),
@@ -233,14 +265,23 @@ impl Projection {
 
     /// Files calls and closes the ones that results answer. Gives the synthetic results that a
     /// late real one supersedes.
-    fn note_calls(&mut self, seq: Seq, skeleton: &Skeleton) -> Vec<Seq> {
+    fn note_calls(&mut self, index: usize, seq: Seq, author: Author) -> Vec<Seq> {
         let mut superseded = Vec::new();
-        for (position, part) in (0_u32..).zip(&skeleton.parts) {
+        for position in 0_u32.. {
+            let Some(part) = self.part(index, position) else {
+                break;
+            };
             match part.kind {
-                PartKind::Call => self.note_call((seq, position), part),
+                PartKind::Call => {
+                    let info = CallInfo::of(part);
+                    self.note_call((seq, position), info);
+                }
                 PartKind::Result => {
-                    let synthetic = skeleton.author == Author::Engine;
-                    superseded.extend(self.note_result(seq, part, synthetic));
+                    let interim = part.is(PartSkeleton::INTERIM);
+                    if let Some(key) = part.answers {
+                        let synthetic = author == Author::Engine;
+                        superseded.extend(self.note_result(seq, key, interim, synthetic));
+                    }
                 }
                 _ => {}
             }
@@ -248,24 +289,28 @@ impl Projection {
         superseded
     }
 
-    fn note_call(&mut self, key: (Seq, u32), part: &PartSkeleton) {
-        let info = CallInfo {
-            label: part.label.clone(),
-            name: part.name.clone().unwrap_or_default(),
-            native: part.is(PartSkeleton::NATIVE),
-            interim: false,
-            result: None,
-        };
+    /// A part of a message's first content.
+    fn part(&self, index: usize, position: u32) -> Option<&PartSkeleton> {
+        let first = self.messages.get(index)?.forms.first()?;
+        first.skeleton.parts.get(usize::try_from(position).ok()?)
+    }
+
+    fn note_call(&mut self, key: (Seq, u32), info: CallInfo) {
         self.open.entry(info.key()).or_default().insert(key);
         self.open_parts.insert(key);
         self.calls.insert(key, info);
     }
 
-    fn note_result(&mut self, seq: Seq, part: &PartSkeleton, synthetic: bool) -> Option<Seq> {
-        let key = part.answers?;
+    fn note_result(
+        &mut self,
+        seq: Seq,
+        key: (Seq, u32),
+        interim: bool,
+        synthetic: bool,
+    ) -> Option<Seq> {
         let index = self.index_of(key.0);
         let info = self.calls.get_mut(&key)?;
-        if part.is(PartSkeleton::INTERIM) {
+        if interim {
             info.interim = true;
             return None;
         }
@@ -284,7 +329,7 @@ impl Projection {
         if synthetic {
             let interrupted = self.interrupted.entry(label.clone()).or_default();
             interrupted.insert(key);
-        } else {
+        } else if !self.interrupted.is_empty() {
             remove_from(&mut self.interrupted, &label, key);
         }
         self.closed.insert(label, key);
@@ -295,13 +340,13 @@ impl Projection {
 
     /// Runs. A person message begins one when the log is settled and no person
     /// has spoken since, or when none has begun yet.
-    fn note_run(&mut self, index: usize, skeleton: &Skeleton) {
+    fn note_run(&mut self, index: usize, author: Author) {
         let waits = self.waits_for_tools(index);
         let seq = self.messages.get_mut(index).map(|message| {
             message.waits = waits;
             message.id.seq()
         });
-        match skeleton.author {
+        match author {
             Author::Person => {
                 self.first_person = self.first_person.or(seq);
                 if !self.run_open && (!self.unsettled || self.runs.is_empty()) {
@@ -368,35 +413,37 @@ impl Projection {
     /// Messages of the window leave it together.
     fn leave_all(&mut self, indices: &[usize], end: &LifeEnd) {
         for &index in indices {
-            self.remove_item(index);
-            self.end_stay(index, end.clone());
+            self.leave(index, end);
         }
     }
 
-    fn end_stay(&mut self, index: usize, end: LifeEnd) {
+    /// A message leaves the window; whether it was in it.
+    fn leave(&mut self, index: usize, end: &LifeEnd) -> bool {
+        self.remove_item(index);
         let Some(message) = self.messages.get_mut(index) else {
-            return;
+            return false;
         };
         let Some(life) = message.lives.last_mut().filter(|l| l.left.is_none()) else {
-            return;
+            return false;
         };
         self.stretches.leave(index, end.by.seq);
         let evicted = u64::from(end.stand_in.is_none());
-        life.left = Some(end);
+        life.left = Some(end.clone());
         message.pinned = false;
         message.restored = None;
         self.index.note(index);
         self.evictions = self.evictions.saturating_add(evicted);
         self.close_refusals(index);
+        true
     }
 
     fn visited(&mut self, entry: &Entry, fact: Fact, v: &Visited) {
         let strategy = self.strategy_index(&v.strategy);
         let ordinal = self.visits_of(strategy);
         // What left or was released stood until the visit before this one.
-        for index in self.standing_in(strategy, &v.released) {
-            self.close_refusal(strategy, index, ordinal);
-        }
+        self.each_in(&v.released, |p, index| {
+            p.close_refusal(strategy, index, ordinal);
+        });
         let freed = self.changed(entry, fact, &v.change, Some(strategy));
         self.visits.push(VisitInfo {
             fact,
@@ -418,23 +465,28 @@ impl Projection {
             visits.push(position);
         }
         for refused in &v.refused {
-            for index in self.visible_in(&refused.messages) {
-                self.close_refusal(strategy, index, ordinal);
-                self.refusals = self.refusals.saturating_add(1);
-                let span = RefusalSpan {
-                    strategy,
-                    reason: refused.reason,
-                    first: ordinal,
-                    last: None,
-                };
-                if let Some(message) = self.messages.get_mut(index) {
-                    message.refusals.reserve_exact(1);
-                    message.refusals.push(span);
-                }
-                if let Some(standing) = self.standing.get_mut(strategy) {
-                    standing.insert(index);
-                }
-            }
+            let span = RefusalSpan {
+                strategy,
+                reason: refused.reason,
+                first: ordinal,
+                last: None,
+            };
+            self.each_in(&refused.messages, |p, index| p.refuse(index, &span));
+        }
+    }
+
+    fn refuse(&mut self, index: usize, span: &RefusalSpan) {
+        if !self.messages.get(index).is_some_and(MessageState::visible) {
+            return;
+        }
+        self.close_refusal(span.strategy, index, span.first);
+        self.refusals = self.refusals.saturating_add(1);
+        if let Some(message) = self.messages.get_mut(index) {
+            message.refusals.reserve_exact(1);
+            message.refusals.push(span.clone());
+        }
+        if let Some(standing) = self.standing.get_mut(span.strategy) {
+            standing.insert(index);
         }
     }
 
@@ -478,68 +530,63 @@ impl Projection {
         }
     }
 
-    fn standing_in(&self, strategy: usize, ranges: &Ranges) -> Vec<usize> {
-        let standing = self.standing.get(strategy);
-        self.indices_in(ranges)
-            .into_iter()
-            .filter(|i| standing.is_some_and(|s| s.contains(i)))
-            .collect()
+    /// The positions of the messages that ranges name.
+    pub(crate) fn indices_in(&self, ranges: &Ranges) -> impl Iterator<Item = usize> {
+        let spans = ranges.0.iter();
+        spans.flat_map(|(first, last)| self.logged_between(*first, *last))
     }
 
-    /// The positions of the messages that ranges name.
-    pub(crate) fn indices_in(&self, ranges: &Ranges) -> Vec<usize> {
-        let mut out = Vec::new();
+    /// Does something with each message that ranges name.
+    fn each_in(&mut self, ranges: &Ranges, act: impl Fn(&mut Self, usize)) {
         for (first, last) in &ranges.0 {
-            out.extend(self.logged_before(*first)..self.logged_before(last.next()));
+            for index in self.logged_between(*first, *last) {
+                act(self, index);
+            }
         }
-        out
     }
 
     fn visible_in(&self, ranges: &Ranges) -> Vec<usize> {
         let visible = |i: &usize| self.messages.get(*i).is_some_and(MessageState::visible);
-        self.indices_in(ranges)
-            .into_iter()
-            .filter(visible)
-            .collect()
+        self.indices_in(ranges).filter(visible).collect()
     }
 
     /// Applies a change; says whether anything left.
     fn changed(&mut self, entry: &Entry, fact: Fact, c: &Change, strategy: Option<usize>) -> bool {
         let mut freed = false;
         for left in &c.left {
-            let indices = self.visible_in(&left.messages);
-            freed |= !indices.is_empty();
             let end = LifeEnd {
                 by: fact,
                 reason: left.reason,
                 stand_in: None,
                 strategy,
             };
-            self.leave_all(&indices, &end);
+            for (first, last) in &left.messages.0 {
+                for index in self.logged_between(*first, *last) {
+                    freed |= self.leave(index, &end);
+                }
+            }
         }
         for (payload, stand_in) in (0_u32..).zip(&c.stand_ins) {
             freed |= stand_in.kind != StandInKind::Notice;
             self.stand_in(entry, fact, stand_in, payload, strategy);
         }
-        for index in self.indices_in(&c.entered) {
-            self.come_back(index, fact);
-        }
+        self.each_in(&c.entered, |p, index| p.come_back(index, fact));
         for (message, given) in &c.reverted {
             self.revert(*message, *given, fact);
         }
-        for index in self.indices_in(&c.pinned) {
-            if let Some(message) = self.messages.get_mut(index) {
+        self.each_in(&c.pinned, |p, index| {
+            if let Some(message) = p.messages.get_mut(index) {
                 message.pinned = true;
-                self.index.note(index);
+                p.index.note(index);
             }
-        }
-        for index in self.indices_in(&c.unpinned) {
-            if let Some(message) = self.messages.get_mut(index) {
+        });
+        self.each_in(&c.unpinned, |p, index| {
+            if let Some(message) = p.messages.get_mut(index) {
                 message.pinned = false;
                 message.restored = None;
-                self.index.note(index);
+                p.index.note(index);
             }
-        }
+        });
         freed
     }
 
@@ -592,7 +639,8 @@ impl Projection {
             skeleton: s.skeleton.clone(),
         };
         if s.kind == StandInKind::Form {
-            if let Some(&index) = self.indices_in(&s.sources).first() {
+            let first = self.indices_in(&s.sources).next();
+            if let Some(index) = first {
                 self.new_form(index, form);
             }
             return;
@@ -661,6 +709,14 @@ impl Projection {
             ..form.clone()
         };
         self.new_form(index, form);
+    }
+}
+
+const fn fact(entry: &Entry) -> Fact {
+    Fact {
+        seq: entry.seq,
+        iteration: entry.iteration,
+        at: entry.at,
     }
 }
 

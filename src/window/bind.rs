@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::log::{Message, PartBody, Seq};
+use crate::log::{Message, PartBody, PartSkeleton, Seq};
 
 use crate::planted::{Bug, planted};
 
@@ -44,12 +44,24 @@ impl Label {
 }
 
 impl CallInfo {
+    /// A call part that nothing answered yet.
+    pub(super) fn of(part: &PartSkeleton) -> Self {
+        Self {
+            label: part.label.clone(),
+            name: part.name.clone().unwrap_or_default(),
+            native: part.is(PartSkeleton::NATIVE),
+            interim: false,
+            result: None,
+        }
+    }
+
     pub(super) fn key(&self) -> Label {
         Label::new(self.native, self.label.as_deref(), Some(&self.name))
     }
 }
 
-/// Per part of a message: the call (message, part) that a result part answers.
+/// Per part of a message: the call (message, part) that a result part answers. Empty where none of its
+/// parts is a result.
 pub type Binding = Vec<Option<(Seq, u32)>>;
 
 /// Why a result part cannot be bound.
@@ -86,7 +98,11 @@ impl Projection {
         let mut answered: Vec<Label> = Vec::new();
         let mut own: Vec<(Label, (Seq, u32))> = Vec::new();
         let mut errors = Vec::new();
-        let mut binding = Vec::with_capacity(message.parts.len());
+        let mut binding = Vec::new();
+        let result = |p: &crate::log::Part| matches!(p.body, PartBody::Result { .. });
+        if !message.parts.iter().any(result) {
+            return (binding, errors);
+        }
         for (position, part) in (0_u32..).zip(&message.parts) {
             let bound = match &part.body {
                 PartBody::Call {

@@ -41,6 +41,11 @@ impl Groups {
         }
         let size = |at: usize| self.members(at).len();
         let (small, large) = if size(a) < size(b) { (a, b) } else { (b, a) };
+        if size(large) == 1 {
+            // Most often: a call and its result.
+            self.merge(small, large, vec![a.min(b), a.max(b)]);
+            return;
+        }
         let moved = self.take_members(small);
         let mut members = self.take_members(large);
         // Most groups grow at their end.
@@ -49,6 +54,10 @@ impl Groups {
         if !sorted {
             members.sort_unstable();
         }
+        self.merge(small, large, members);
+    }
+
+    fn merge(&mut self, small: usize, large: usize, members: Vec<usize>) {
         if let Some(slot) = self.members.get_mut(large) {
             *slot = members;
         }

@@ -385,6 +385,9 @@ impl Projection {
     /// The roots of the groups that hold one of the first messages of the conversation, while it is
     /// in the window.
     fn head_roots(&self, head: u64) -> BTreeSet<usize> {
+        if head == 0 {
+            return BTreeSet::new();
+        }
         let head = usize::try_from(head).unwrap_or(usize::MAX);
         let first = self.messages.iter().take(head).enumerate();
         let visible = first.filter(|(_, m)| m.visible());
@@ -627,17 +630,22 @@ impl Walk<'_> {
         }
     }
 
-    /// Puts a group back where the target holds with it; says whether it did.
-    fn gives_back(&mut self, group: GroupAt) -> bool {
+    /// The measure with a group put back, where the target holds with it.
+    fn with_back(&self, group: GroupAt) -> Option<u64> {
         let size = if !self.cut.by_run || self.remaining(group) == 0 {
             self.size(group)
         } else {
             0
         };
         let after = self.decision.after.saturating_add(size);
-        if after > self.cut.target {
+        (after <= self.cut.target).then_some(after)
+    }
+
+    /// Puts a group back where the target holds with it; says whether it did.
+    fn gives_back(&mut self, group: GroupAt) -> bool {
+        let Some(after) = self.with_back(group) else {
             return false;
-        }
+        };
         self.decision.after = after;
         let counted = !self.state.index.tally(group.root).aside();
         let run = counted.then(|| self.state.run_of(group.rank.0));
@@ -653,17 +661,25 @@ impl Walk<'_> {
     /// the target still holds, else by letting leading unprotected groups leave too. Where neither
     /// helps, rendering repairs.
     fn open_legally(&mut self) {
-        let opener = self.opener(START);
-        if opener.is_none_or(|(_, _, legal)| legal) {
+        let Some((at, leader, false)) = self.opener(START) else {
             return;
-        }
-        let before = (self.decision.clone(), self.gone.clone());
-        if self.put_back(opener.map(|(at, _, _)| at)) {
-            return;
-        }
-        (self.decision, self.gone) = before.clone();
-        if !self.let_leaders_go() {
+        };
+        // What is tried may have to be undone; mostly it can be told that there is nothing to try.
+        let newest = (self.decision.leaving.iter().rev())
+            .find(|(_, (_, reason))| *reason != LeftReason::NoticeAbsorbed);
+        let newest = newest.map(|(&rank, &(root, _))| GroupAt { rank, root });
+        if newest.is_some_and(|group| self.with_back(group).is_some()) {
+            let before = (self.decision.clone(), self.gone.clone());
+            if self.put_back(at) {
+                return;
+            }
             (self.decision, self.gone) = before;
+        }
+        if self.decision.fate(self.state, leader) == Fate::NotNeeded {
+            let before = (self.decision.clone(), self.gone.clone());
+            if !self.let_leaders_go() {
+                (self.decision, self.gone) = before;
+            }
         }
     }
 
@@ -687,13 +703,12 @@ impl Walk<'_> {
         ranks.min_by_key(|(rank, _)| *rank)
     }
 
-    fn put_back(&mut self, opener: Option<Rank>) -> bool {
-        let absorbed = |reason: &LeftReason| *reason == LeftReason::NoticeAbsorbed;
+    fn put_back(&mut self, opener: Rank) -> bool {
         let newest_first: Vec<GroupAt> = (self.decision.leaving.iter().rev())
-            .filter(|(_, (_, reason))| !absorbed(reason))
+            .filter(|(_, (_, reason))| *reason != LeftReason::NoticeAbsorbed)
             .map(|(&rank, &(root, _))| GroupAt { rank, root })
             .collect();
-        let mut opener = opener.map(|rank| (rank, false));
+        let mut opener = Some((opener, false));
         for group in newest_first {
             if !self.gives_back(group) {
                 return false;

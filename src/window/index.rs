@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::log::{GroupReason, MessageId, Seq};
+use crate::log::{GroupReason, MessageId, PartKind, Seq};
 
 use super::ordered::{Keyed, Ordered};
 use super::output::{Outputs, largest_output};
@@ -132,13 +132,20 @@ impl Tally {
     }
 }
 
-/// Spreads positions of messages, which nobody else chooses, over a table.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RootHasher(u64);
+/// Spreads places of messages and their parts, which nobody else chooses, over a table.
+pub(super) type ByPlace = BuildHasherDefault<PlaceHasher>;
 
-impl Hasher for RootHasher {
+/// The hasher of [`ByPlace`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PlaceHasher(u64);
+
+impl Hasher for PlaceHasher {
     fn write(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|b| self.write_u64(u64::from(*b)));
+    }
+
+    fn write_u32(&mut self, n: u32) {
+        self.write_u64(u64::from(n));
     }
 
     fn write_usize(&mut self, n: usize) {
@@ -159,7 +166,7 @@ impl Hasher for RootHasher {
 #[derive(Clone, Debug, Default)]
 pub(super) struct GroupIndex {
     /// By a group's root; only of groups with something to tell.
-    tallies: HashMap<usize, Tally, BuildHasherDefault<RootHasher>>,
+    tallies: HashMap<usize, Tally, ByPlace>,
     /// Groups that are counted.
     outside: Ordered<GroupAt>,
     /// Groups that stand aside: they are all envelope, or notices.
@@ -387,13 +394,16 @@ impl Projection {
     fn share(&self, message: &MessageState) -> Share {
         let visible = message.visible();
         let now = self.next_iteration();
-        let parts = (message.id.seq(), 0)..=(message.id.seq(), u32::MAX);
+        let first = message.forms.first();
+        let parts = first.map_or(&[][..], |f| f.skeleton.parts.as_slice());
+        let calls = parts.iter().any(|p| p.kind == PartKind::Call);
+        let own = (message.id.seq(), 0)..=(message.id.seq(), u32::MAX);
         let flags = [
             visible,
             visible && self.in_envelope(message),
             visible && self.in_request(message),
             message.pinned || message.restored.is_some_and(|at| now <= at),
-            self.open_parts.range(parts).next().is_some(),
+            calls && self.open_parts.range(own).next().is_some(),
             visible && message.notice,
             visible && message.is_late(),
         ];

@@ -1,5 +1,7 @@
 //! Measures: sizes that say what was counted and how. They compare only when both are equal.
 
+use std::borrow::Cow;
+
 use crate::log::{Count, Reading, Settings, Skeleton, Unit, VisitOutcome};
 
 use super::state::{MessageState, Projection};
@@ -190,7 +192,7 @@ impl Totals {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Total {
     /// Its method.
-    pub method: String,
+    pub method: Cow<'static, str>,
     /// The fixed overhead included.
     pub amount: u64,
     /// Whether the messages' own counts are used, else the estimate.
@@ -232,7 +234,7 @@ impl Projection {
         let messages = self.items.iter().filter_map(|i| self.messages.get(i.index));
         Ok(Tokens {
             items: messages.map(|m| size(m, total.counted)).collect(),
-            method: total.method,
+            method: total.method.into_owned(),
             total: total.amount,
         })
     }
@@ -246,7 +248,10 @@ impl Projection {
         let uniform = self.totals.uniform(self.items.len());
         let uniform = uniform.filter(|_| measure != Measure::Estimate);
         let counted = uniform.is_some();
-        let (method, sum) = uniform.unwrap_or((ESTIMATE, self.totals.estimate));
+        let (method, sum) = match uniform {
+            Some((method, sum)) => (Cow::Owned(method.to_owned()), sum),
+            None => (Cow::Borrowed(ESTIMATE), self.totals.estimate),
+        };
         let served = match measure {
             Measure::Auto => self.served().ok(),
             Measure::Reported => Some(self.served()?),
@@ -256,13 +261,13 @@ impl Projection {
         let narrow = |sum: u128| u64::try_from(sum).unwrap_or(u64::MAX);
         Ok(match served {
             Some((from, input)) => Total {
-                method: format!("reported+{method}"),
+                method: format!("reported+{method}").into(),
                 amount: input.saturating_add(narrow(self.sum_from(from, sum, counted))),
                 counted,
             },
             None => Total {
-                method: method.to_owned(),
-                amount: narrow(sum).saturating_add(overhead(settings, method)),
+                amount: narrow(sum).saturating_add(overhead(settings, &method)),
+                method,
                 counted,
             },
         })
@@ -334,7 +339,7 @@ fn overhead(settings: Option<&Settings>, method: &str) -> u64 {
 pub fn count(unit: Unit, amount: u64) -> Reading {
     Reading {
         unit,
-        method: COUNT.to_owned(),
+        method: COUNT.into(),
         amount,
     }
 }

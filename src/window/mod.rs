@@ -10,6 +10,7 @@ mod measure;
 mod ordered;
 mod outline;
 mod output;
+mod passing;
 mod recall;
 mod snapshot;
 mod state;
@@ -23,6 +24,7 @@ pub use guard::{Cut, Decision, Fate, GroupView, Keep, Notices, Order, Sizes, dec
 pub use measure::{COUNT, ESTIMATE, Measure, NoReading, TIKTOKEN, Tokens, Total, count, estimate};
 pub use outline::{Asked, Look, Outline, Placed, Step, Touched, answered, is_message};
 pub use output::{Age, AgeUnit, OUTPUT_BYTES_MIN, Smaller, Wanted};
+pub use passing::Passing;
 pub use recall::{Memo, Verdict};
 pub use snapshot::{Pace, Snapshot, Taken};
 pub use state::{

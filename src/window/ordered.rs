@@ -1,5 +1,8 @@
 //! A sorted list in chunks: putting in, taking out and finding the n-th item cost a chunk and, away
-//! from both ends, the number of chunks; never the length.
+//! from both ends, the number of chunks; never the length. At both ends a chunk costs nothing either:
+//! windows grow at one and shrink at the other.
+
+use std::collections::VecDeque;
 
 /// Items a chunk.
 const CHUNK: usize = 128;
@@ -15,7 +18,7 @@ pub(super) trait Keyed {
 #[derive(Clone, Debug)]
 pub(super) struct Ordered<T> {
     /// None is empty.
-    chunks: Vec<Vec<T>>,
+    chunks: Vec<VecDeque<T>>,
     len: usize,
 }
 
@@ -35,7 +38,7 @@ impl<T: Keyed> Ordered<T> {
 
     /// The chunk that holds a key, or that it would go into.
     fn chunk_of(&self, key: T::Key) -> usize {
-        let ends_before = |chunk: &Vec<T>| chunk.last().is_some_and(|last| last.key() < key);
+        let ends_before = |chunk: &VecDeque<T>| chunk.back().is_some_and(|last| last.key() < key);
         // Most keys are asked for near the end.
         match self.chunks.len().checked_sub(1) {
             Some(last) if self.chunks.get(last).is_some_and(|c| begins_by(c, key)) => last,
@@ -46,7 +49,12 @@ impl<T: Keyed> Ordered<T> {
     /// How many items stand in the chunks before this one, counted from the nearer end.
     fn before(&self, chunk: usize) -> usize {
         let (before, after) = self.chunks.split_at(chunk.min(self.chunks.len()));
-        let count = |chunks: &[Vec<T>]| chunks.iter().map(Vec::len).fold(0, usize::saturating_add);
+        let count = |chunks: &[VecDeque<T>]| {
+            chunks
+                .iter()
+                .map(VecDeque::len)
+                .fold(0, usize::saturating_add)
+        };
         if before.len() < after.len() {
             count(before)
         } else {
@@ -58,8 +66,8 @@ impl<T: Keyed> Ordered<T> {
     pub fn position(&self, key: T::Key) -> Result<usize, usize> {
         let chunk = self.chunk_of(key);
         let before = self.before(chunk);
-        let items = self.chunks.get(chunk).map_or(&[][..], Vec::as_slice);
-        match items.binary_search_by_key(&key, Keyed::key) {
+        let items = self.chunks.get(chunk);
+        match items.map_or(Err(0), |c| c.binary_search_by_key(&key, Keyed::key)) {
             Ok(at) => Ok(before.saturating_add(at)),
             Err(at) => Err(before.saturating_add(at)),
         }
@@ -100,7 +108,7 @@ impl<T: Keyed> Ordered<T> {
         let key = item.key();
         let mut chunk = self.chunk_of(key).min(self.chunks.len().saturating_sub(1));
         let Some(items) = self.chunks.get_mut(chunk) else {
-            self.chunks.push(vec![item]);
+            self.chunks.push(VecDeque::from([item]));
             self.len = 1;
             return;
         };
@@ -129,7 +137,7 @@ impl<T: Keyed> Ordered<T> {
         let chunk = self.chunk_of(key);
         let items = self.chunks.get_mut(chunk)?;
         let at = items.binary_search_by_key(&key, Keyed::key).ok()?;
-        let item = items.remove(at);
+        let item = items.remove(at)?;
         self.len = self.len.saturating_sub(1);
         self.mend(chunk);
         Some(item)
@@ -137,7 +145,7 @@ impl<T: Keyed> Ordered<T> {
 
     /// Drops an empty chunk; joins a sparse one with the one before it.
     fn mend(&mut self, chunk: usize) {
-        let len = |at: usize| self.chunks.get(at).map_or(0, Vec::len);
+        let len = |at: usize| self.chunks.get(at).map_or(0, VecDeque::len);
         let before = chunk.checked_sub(1);
         let joined = before.map_or(CHUNK, |b| len(b).saturating_add(len(chunk)));
         if len(chunk) == 0 {
@@ -178,8 +186,8 @@ impl<T: Keyed> Ordered<T> {
 }
 
 /// Whether a key lies within a chunk or behind it.
-fn begins_by<T: Keyed>(chunk: &[T], key: T::Key) -> bool {
-    chunk.first().is_some_and(|first| first.key() <= key)
+fn begins_by<T: Keyed>(chunk: &VecDeque<T>, key: T::Key) -> bool {
+    chunk.front().is_some_and(|first| first.key() <= key)
 }
 
 #[cfg(test)]

@@ -94,6 +94,7 @@ impl Projection {
             }
             return out;
         };
+        out.reserve(suspects.len());
         for of_group in suspects.chunk_by(|a, b| a.0 == b.0) {
             if let Some(&(rank, root, _)) = of_group.first() {
                 let fate = decision.fate(self, GroupAt { rank, root });
@@ -163,8 +164,10 @@ impl Projection {
     /// The groups that changed, that a boundary passed, or that leave or are put back, in order.
     fn suspects(&self, decision: &Decision, memo: &Memo) -> Option<Vec<Suspect>> {
         let now = decision.memo(self)?;
-        let mut suspects: Vec<Suspect> = Vec::new();
-        for &index in self.index.touched_since(memo.touched)? {
+        let touched = self.index.touched_since(memo.touched)?;
+        // Room for a few that a boundary passed or that leave as well.
+        let mut suspects: Vec<Suspect> = Vec::with_capacity(touched.len().saturating_add(8));
+        for &index in touched {
             if let Some(group) = self.group_at(index) {
                 let visible = self.messages.get(index).is_some_and(MessageState::visible);
                 suspects.push((group.rank, group.root, visible.then_some(index)));

@@ -1,6 +1,7 @@
 //! What the fold knows: every message ever logged with its lives, and the window now.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
 
 use crate::log::{
     Author, Commitment, Count, Door, GroupReason, Hash, Iteration, LeftReason, MessageId, Micros,
@@ -11,7 +12,7 @@ use crate::planted::{Bug, planted};
 
 use super::bind::{CallInfo, Label};
 use super::group::Groups;
-use super::index::{GroupIndex, Share};
+use super::index::{ByPlace, GroupIndex, Share};
 use super::measure::Totals;
 use super::ordered::Ordered;
 use super::outline::Touched;
@@ -289,7 +290,7 @@ pub struct Projection {
     pub(super) digests: Vec<Hash>,
     pub(super) totals: Totals,
     /// Call parts by (message, part).
-    pub(super) calls: HashMap<(Seq, u32), CallInfo>,
+    pub(super) calls: HashMap<(Seq, u32), CallInfo, ByPlace>,
     /// Calls without a final result, by label.
     pub(super) open: HashMap<Label, BTreeSet<(Seq, u32)>>,
     pub(super) open_parts: BTreeSet<(Seq, u32)>,
@@ -302,6 +303,8 @@ pub struct Projection {
     pub(super) answered: HashMap<String, usize>,
     /// The filed model calls; iteration N is at N - 1.
     pub(super) sent: Vec<Sent>,
+    /// Calls before those, in a fold that forgets.
+    pub(super) calls_forgotten: u64,
     pub(super) reading: Option<ReturnInfo>,
     /// The specs of all strategies that ever visited.
     pub(super) strategies: Vec<String>,
@@ -349,11 +352,8 @@ impl Projection {
     /// The iteration that the next entry belongs to.
     #[must_use]
     pub fn next_iteration(&self) -> Iteration {
-        Iteration(
-            u64::try_from(self.sent.len())
-                .unwrap_or(u64::MAX)
-                .saturating_add(1),
-        )
+        let sent = u64::try_from(self.sent.len()).unwrap_or(u64::MAX);
+        Iteration(sent.saturating_add(self.calls_forgotten).saturating_add(1))
     }
 
     /// Every message ever logged, ascending by id.
@@ -385,6 +385,18 @@ impl Projection {
             }
             width = width.saturating_mul(4);
         }
+    }
+
+    /// The positions of the messages from `first` to `last`. Most ranges name one message or a few.
+    pub(super) fn logged_between(&self, first: Seq, last: Seq) -> Range<usize> {
+        let from = self.logged_before(first);
+        let rest = self.seqs.get(from..).unwrap_or_default();
+        let mut width: usize = 1;
+        while rest.get(width).is_some_and(|seq| *seq <= last) {
+            width = width.saturating_mul(4);
+        }
+        let near = rest.get(..width).unwrap_or(rest);
+        from..from.saturating_add(near.partition_point(|seq| *seq <= last))
     }
 
     /// The filed model calls; iteration N is at N - 1.
@@ -626,14 +638,15 @@ impl Projection {
     /// The members of a message's group, ascending, whether in the window or not.
     #[must_use]
     pub fn group_of(&self, id: MessageId) -> Vec<MessageId> {
-        let Some(index) = self.index_of(id.seq()) else {
-            return Vec::new();
-        };
-        let members = self.groups.members(index).iter();
-        members
-            .filter_map(|&i| self.messages.get(i))
-            .map(|m| m.id)
-            .collect()
+        self.members(id).map(|m| m.id).collect()
+    }
+
+    /// As [`Projection::group_of`], the messages themselves.
+    pub fn members(&self, id: MessageId) -> impl Iterator<Item = &MessageState> {
+        let index = self.index_of(id.seq());
+        let members = index.map(|index| self.groups.members(index));
+        let members = members.into_iter().flatten();
+        members.filter_map(|&i| self.messages.get(i))
     }
 
     /// Supplies the token count of a message's present content where the log has none: derived from
@@ -675,11 +688,13 @@ impl Projection {
     /// The messages that ranges name.
     #[must_use]
     pub fn ids_in(&self, ranges: &Ranges) -> Vec<MessageId> {
-        let indices = self.indices_in(ranges).into_iter();
-        indices
-            .filter_map(|i| self.messages.get(i))
-            .map(|m| m.id)
-            .collect()
+        self.messages_in(ranges).map(|m| m.id).collect()
+    }
+
+    /// As [`Projection::ids_in`], the messages themselves.
+    pub fn messages_in(&self, ranges: &Ranges) -> impl Iterator<Item = &MessageState> {
+        self.indices_in(ranges)
+            .filter_map(|index| self.messages.get(index))
     }
 
     /// What became of a message by the newest entry: exactly one of the three.

@@ -31,8 +31,22 @@ fn wrong_usage_is_told_in_the_form_that_was_asked_for() {
     place
         .run(&["import", "x", "--max-record", "5parsecs", "--json"])
         .failed(2, "usage");
+    place.run(&["ls", "--memory", "9KiB"]).failed(2, "usage");
     let help = place.run(&["help", "why"]).done();
     assert!(help.out.contains("EXAMPLES"), "{}", help.out);
+}
+
+#[test]
+fn any_budget_of_memory_answers_the_same() {
+    let place = Place::furnished();
+    let answer = place.run(&["status", "--json"]).done().out;
+    for memory in ["1MiB", "64MiB", "3GB"] {
+        let within = place.run(&["status", "--json", "--memory", memory]).done();
+        assert_eq!(within.out, answer, "{memory}");
+    }
+    let mut command = place.command(&["status"]);
+    let status = command.env("CTXLOG_MEMORY", "little").status().unwrap();
+    assert_eq!(status.code(), Some(2));
 }
 
 #[test]
@@ -222,7 +236,7 @@ fn an_output_that_cannot_be_written_is_an_error() {
     assert_eq!(status.code(), Some(2));
 }
 
-/// Flips a bit of the stored entry of `seq`, through sled, and of nothing else.
+/// Flips a bit of the entry that follows the one of this hash, within its block, and of nothing else.
 fn damage(place: &Place, hash: &str) {
     let db = sled::Config::new()
         .path(place.store().join("sled"))
@@ -233,20 +247,30 @@ fn damage(place: &Place, hash: &str) {
         .step_by(2)
         .map(|i| u8::from_str_radix(&hash[i..i + 2], 16).unwrap())
         .collect();
-    // The entry after it holds its hash as `prev`: damaging that one breaks the chain there.
     let mut damaged = 0;
-    for pair in db.iter() {
+    for pair in db.scan_prefix(b"C") {
         let (key, value) = pair.unwrap();
-        if value.len() > 100
-            && value.windows(32).any(|w| w == wanted)
-            && value.windows(4).any(|w| w == b"CTXL")
-        {
-            let mut value = value.to_vec();
-            let at = value.windows(32).position(|w| w == wanted).unwrap();
-            value[at] ^= 1;
-            db.insert(key, value).unwrap();
-            damaged += 1;
-        }
+        // As docs/FORMAT.md has it: a content of one value, and in it a block.
+        let (body, _) = value.split_last_chunk::<4>().unwrap();
+        let (0, [1, words, sizes @ ..]) = (body[0], &body[1..]) else {
+            continue;
+        };
+        let size = |at: usize| u32::from_be_bytes(sizes[at..at + 4].try_into().unwrap());
+        let (packed, rest) = sizes[16..].split_at(size(12) as usize);
+        let mut heads = zstd::bulk::decompress(packed, size(4) as usize).unwrap();
+        // The entry after it holds its hash as `prev`.
+        let Some(at) = heads.windows(32).position(|window| window == wanted) else {
+            continue;
+        };
+        heads[at] ^= 1;
+        let packed = zstd::bulk::compress(&heads, 1).unwrap();
+        let length = u32::try_from(packed.len()).unwrap().to_be_bytes();
+        let mut value = [&[0, 1, *words], &sizes[..12], &length, &packed, rest].concat();
+        assert!(value.len() < 4_092, "it still fits one value");
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&key), &value);
+        value.extend(crc.to_be_bytes());
+        db.insert(key, value).unwrap();
+        damaged += 1;
     }
     assert!(damaged > 0);
     db.flush().unwrap();

@@ -40,6 +40,7 @@ impl Place {
         command.args(arguments).current_dir(self.0.path());
         for name in [
             "CTXLOG_STORE",
+            "CTXLOG_MEMORY",
             "CTXLOG_FIGURES",
             "COLUMNS",
             "NO_COLOR",

@@ -24,6 +24,7 @@ mod corners;
 mod data;
 mod files;
 mod golden;
+mod passing;
 mod past;
 mod properties;
 #[path = "../common/talk.rs"]

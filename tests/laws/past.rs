@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ctxlog::engine::{Conversation, Store};
+use ctxlog::engine::{Budget, Conversation, Store};
 use ctxlog::log::{ConversationId, Hash, Head, Iteration, Message, Seq, Unit};
 use ctxlog::store::{Backend, Batch, Level, Listed, MemoryStore, Name, Payload, StoreError};
 use ctxlog::strategy::{Frame, Plan, Strategy, parse};
@@ -347,6 +347,55 @@ fn folds_beyond_the_budget_are_given_up_and_read_again_when_needed() {
     let chat = store.existing("c0").unwrap();
     talk(&chat, 1);
     assert_eq!(chat.window().unwrap().items.len(), 82);
+}
+
+/// What is counted of a handle and its log beside the fold.
+const HANDLE: usize = 10_000;
+
+#[test]
+fn what_is_held_exceeds_the_budget_by_no_more_than_the_conversation_in_use() {
+    const BUDGET: usize = 400_000;
+    let store = Store::in_memory().with_memory(BUDGET);
+    let chats: Vec<Conversation> = (0..30)
+        .map(|n| store.conversation(&format!("c{n}")).unwrap())
+        .collect();
+    let mut most = 0;
+    for n in 0..400 {
+        // Some grow by much in one request and are not touched again for long.
+        let chat = &chats[n * 7 % 30];
+        talk(chat, if n % 11 == 0 { 60 } else { 1 });
+        let in_use = chat.with_projection(|p| p.bytes()).unwrap();
+        assert!(store.held_bytes() <= BUDGET + in_use + HANDLE, "{n}");
+        most = most.max(store.held_bytes());
+    }
+    assert!(most > BUDGET / 2, "{most}: the budget was never felt");
+    drop(chats);
+    // What a handle held is given back with it, where the store does not hold it either.
+    let none = Store::in_memory().with_memory(0);
+    for n in 0..50 {
+        talk(&none.conversation(&format!("c{n}")).unwrap(), 3);
+    }
+    let last = none.conversation("c49").unwrap();
+    let in_use = last.with_projection(|p| p.bytes()).unwrap();
+    assert!(
+        none.held_bytes() <= in_use + HANDLE,
+        "{}",
+        none.held_bytes()
+    );
+}
+
+#[test]
+fn a_store_opens_within_the_least_budget() {
+    let dir = tempfile::tempdir().unwrap();
+    let least = Budget::of(Budget::LEAST).unwrap();
+    let store = Store::open_within(dir.path().join("store"), least).unwrap();
+    for n in 0..20 {
+        talk(&store.conversation(&format!("c{n}")).unwrap(), 20);
+    }
+    let chat = store.existing("c3").unwrap();
+    assert_eq!(chat.window().unwrap().items.len(), 40);
+    let in_use = chat.with_projection(|p| p.bytes()).unwrap();
+    assert!(store.held_bytes() <= least.held_bytes() + in_use + HANDLE);
 }
 
 #[test]

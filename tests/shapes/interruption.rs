@@ -237,7 +237,7 @@ fn what_follows_a_torn_tail_is_not_glued_to_it() {
     assert!(shorter.into_iter().any(|n| n > 0));
 }
 
-/// Opens and goes on with a store whose file was cut at 24 places; says how many had lost entries.
+/// Opens and goes on with a store whose journal was cut at 24 places; says how many had lost entries.
 fn torn_stores_that_lost_something() -> usize {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
@@ -247,15 +247,15 @@ fn torn_stores_that_lost_something() -> usize {
     let image = dir.path().join("image");
     copy(&path, &image);
     drop(live);
-    let bytes = std::fs::read(image.join("sled/db")).unwrap();
+    let bytes = std::fs::read(image.join("CTXLOG.journal")).unwrap();
     let written = bytes.iter().rposition(|b| *b != 0).unwrap() + 1;
     let (mut opened, mut shorter) = (0, 0);
     for back in 0..24 {
         let torn = dir.path().join(format!("torn{back}"));
         copy(&image, &torn);
         let mut bytes = bytes.clone();
-        bytes[written - back * 40..].fill(0);
-        std::fs::write(torn.join("sled/db"), &bytes).unwrap();
+        bytes[written - back * 700..].fill(0);
+        std::fs::write(torn.join("CTXLOG.journal"), &bytes).unwrap();
         // What was synced after all may not be missing: then the store says so and opens not.
         let Ok(store) = Store::open(&torn) else {
             continue;

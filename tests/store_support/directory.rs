@@ -35,9 +35,9 @@ pub fn furnish(store: &SledStore) {
         )
         .unwrap();
     let packed = (0..40).map(|seq| match seq {
-        0..20 => record(seq, &[1_000]),
+        0..20 => record(seq, &[2_000]),
         _ => Record {
-            payloads: vec![Some(noise(1_000, seq as u8))],
+            payloads: vec![Some(noise(2_000, seq as u8))],
             ..record(seq, &[])
         },
     });

@@ -6,7 +6,7 @@ pub mod directory;
 use std::ops::ControlFlow;
 
 use ctxlog::log::{ConversationId, Hash, Head, Seq};
-use ctxlog::store::{Backend, Batch, Level, Name, Payload, Record, StoreError};
+use ctxlog::store::{Backend, Batch, Level, Name, Payload, PayloadRef, Record, StoreError};
 
 pub fn id(number: u16) -> ConversationId {
     let mut bytes = [7; 16];
@@ -118,4 +118,30 @@ pub fn read(
         ControlFlow::Continue(())
     })?;
     Ok(shown)
+}
+
+/// An entry's number and bytes, and its first payload.
+pub type Whole = (u64, Vec<u8>, Option<Payload>);
+
+/// The entries that a store shows with their first payloads.
+pub fn read_records(
+    store: &dyn Backend,
+    conversation: ConversationId,
+    from: u64,
+    to: u64,
+) -> Result<Vec<Whole>, StoreError> {
+    let (mut shown, mut failed) = (Vec::new(), None);
+    store.records(
+        conversation,
+        Seq(from),
+        Seq(to),
+        &mut |seq, bytes, payload| {
+            match payload(0) {
+                Ok(words) => shown.push((seq.0, bytes.to_vec(), words.map(PayloadRef::into_owned))),
+                Err(error) => failed = Some(error),
+            }
+            ControlFlow::Continue(())
+        },
+    )?;
+    failed.map_or(Ok(shown), Err)
 }

@@ -9,6 +9,7 @@ mod reach;
 pub use reach::HISTORY;
 mod synced;
 mod verify;
+mod wide;
 mod window;
 mod writers;
 
@@ -53,6 +54,11 @@ pub const ALL: &[Measure] = &[
         name: "why",
         what: "why a random message of it is, or is not, in the window",
         run: window::run_why,
+    },
+    Measure {
+        name: "wide",
+        what: "windows of two thousand messages, and why of a message there",
+        run: wide::run,
     },
     Measure {
         name: "verify",

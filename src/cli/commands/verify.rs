@@ -1,5 +1,6 @@
 //! `verify`: does the log hang together?
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use ctxlog::audit::{self, Verified};
@@ -25,13 +26,15 @@ pub fn run(cx: &mut Context, args: &args::Verify) -> Result<u8, Failure> {
         },
     };
     let unopened = broken.as_ref().map(|failure| failure.message.clone());
+    let mut damaged = BTreeSet::new();
     for listed in &chosen {
         let mut verified = one(cx, &store, listed)?;
         if let Some(why) = &unopened {
             unvouched(&mut verified, why);
         }
-        if !verified.ok && broken.is_none() {
-            broken = Some(failure(&verified));
+        if !verified.ok {
+            damaged.insert(listed.conversation);
+            broken = broken.or_else(|| Some(failure(&verified)));
         }
         if cx.json {
             cx.out.json(&verified)?;
@@ -40,7 +43,7 @@ pub fn run(cx: &mut Context, args: &args::Verify) -> Result<u8, Failure> {
         }
     }
     if cx.conversation.is_none() {
-        broken = broken.or(beside(&store, &chosen)?);
+        broken = broken.or(beside(&store, &damaged)?);
     }
     if chosen.is_empty() && broken.is_none() {
         // Says that there is nothing to verify.
@@ -106,7 +109,7 @@ fn open(cx: &Context, args: &args::Verify) -> Result<(Store, Option<Failure>), F
     if args.salvage {
         return Ok((stores::salvaged(cx)?, None));
     }
-    match stores::existing(cx) {
+    match stores::existing_for_one_pass(cx) {
         Ok(store) => Ok((store, None)),
         Err(failure) if failure.exit == INTEGRITY => match stores::salvaged(cx) {
             Ok(store) => {
@@ -127,13 +130,13 @@ fn one(cx: &Context, store: &Store, listed: &Listed) -> Result<Verified, Failure
     Ok(audit::verify(store, listed, &mut at)?)
 }
 
-/// Damage of the store that belongs to no conversation listed.
-fn beside(store: &Store, chosen: &[Listed]) -> Result<Option<Failure>, Failure> {
+/// Damage of the store that no verdict told of.
+fn beside(store: &Store, told: &BTreeSet<ConversationId>) -> Result<Option<Failure>, Failure> {
     let known = |e: &StoreError| match e {
         StoreError::Damaged {
             conversation: Some(id),
             ..
-        } => chosen.iter().any(|l| l.conversation == *id),
+        } => told.contains(id),
         _ => false,
     };
     let found = store.backend().check(None)?;

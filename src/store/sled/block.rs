@@ -1,14 +1,18 @@
 //! Consecutive records of one log, packed and compressed together.
 //!
-//! Codec, number of records, raw length, then the raw bytes as the codec has them; raw: each record
-//! behind its length. Hashes are over what entries hold, so that blocks can be packed anew.
+//! Codec of the heads, codec of the words, number of records, length of the heads, of the words, and of
+//! the packed heads; then the heads and the words, as their codecs have them. The heads are each
+//! record's head behind its length and that of its words; the words follow one another. Heads are mostly
+//! hashes, words mostly text: apart, both shrink better. Hashes are over what entries hold, so that
+//! blocks can be packed anew.
 
 use super::frame::length;
+use super::record::Parts;
 use crate::log::Seq;
 use crate::store::BATCH_BYTES_MAX;
 
 /// What a block holds, about, before it is compressed. A record that is larger has its own.
-const BLOCK_BYTES: usize = 16 << 10;
+const BLOCK_BYTES: usize = 32 << 10;
 /// The most that a block can hold: a batch of one record, with its salts and lengths.
 const RAW_BYTES_MAX: u64 = BATCH_BYTES_MAX + (8 << 20);
 /// Higher levels take their time for a hundredth of the size.
@@ -22,14 +26,20 @@ const SCRATCH_BYTES: usize = 64 << 10;
 const STORED: u8 = 0;
 const ZSTD: u8 = 1;
 const NUMBER_BYTES: usize = 4;
+/// The sizes of head and words, before each head.
+const SIZES_BYTES: usize = 2 * NUMBER_BYTES;
+
+/// The memory of heads and words.
+pub(super) type Memory = [Vec<u8>; 2];
 
 /// A block, unpacked.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Block {
     first: Seq,
-    raw: Vec<u8>,
-    /// Where each record ends in `raw`.
-    ends: Vec<usize>,
+    heads: Vec<u8>,
+    words: Vec<u8>,
+    /// Where each record ends in `heads` and in `words`.
+    ends: Vec<(usize, usize)>,
 }
 
 impl Block {
@@ -48,46 +58,73 @@ impl Block {
 
     /// Its size in memory, about.
     pub(super) fn bytes(&self) -> usize {
-        self.raw.capacity()
+        self.heads.capacity().saturating_add(self.words.capacity())
     }
 
     /// The record of an entry.
-    pub(super) fn record(&self, seq: Seq) -> Option<&[u8]> {
+    pub(super) fn record(&self, seq: Seq) -> Option<Parts<'_>> {
         self.at(usize::try_from(seq.0.checked_sub(self.first.0)?).ok()?)
     }
 
+    /// The memory it lies in, to be used again.
+    pub(super) fn into_memory(self) -> Memory {
+        [self.heads, self.words]
+    }
+
     /// All records in order.
-    pub(super) fn records(&self) -> impl Iterator<Item = &[u8]> {
+    pub(super) fn records(&self) -> impl Iterator<Item = Parts<'_>> {
         (0..self.ends.len()).filter_map(|index| self.at(index))
     }
 
-    fn at(&self, index: usize) -> Option<&[u8]> {
-        let end = *self.ends.get(index)?;
-        let start = match index.checked_sub(1) {
+    fn at(&self, index: usize) -> Option<Parts<'_>> {
+        let (head, words) = *self.ends.get(index)?;
+        let (from, spoken) = match index.checked_sub(1) {
             Some(before) => *self.ends.get(before)?,
-            None => 0,
+            None => (0, 0),
         };
-        self.raw.get(start.checked_add(NUMBER_BYTES)?..end)
+        Some(Parts {
+            head: self.heads.get(from.checked_add(SIZES_BYTES)?..head)?,
+            words: self.words.get(spoken..words)?,
+        })
     }
 
-    fn read(first: Seq, count: usize, raw: Vec<u8>) -> Option<Self> {
-        let mut ends = Vec::with_capacity(count.min(raw.len()));
-        let mut end = 0_usize;
-        while let Some(rest) = raw.get(end..).filter(|rest| !rest.is_empty()) {
-            let (size, rest) = rest.split_first_chunk::<NUMBER_BYTES>()?;
-            let size = usize::try_from(u32::from_be_bytes(*size)).ok()?;
+    fn read(first: Seq, count: usize, heads: Vec<u8>, words: Vec<u8>) -> Option<Self> {
+        let mut ends = Vec::with_capacity(count.min(heads.len()));
+        let (mut head, mut spoken) = (0_usize, 0_usize);
+        while let Some(rest) = heads.get(head..).filter(|rest| !rest.is_empty()) {
+            let (size, rest) = number(rest)?;
+            let (said, rest) = number(rest)?;
             rest.get(..size)?;
-            end = end.checked_add(NUMBER_BYTES)?.checked_add(size)?;
-            ends.push(end);
+            head = head.checked_add(SIZES_BYTES)?.checked_add(size)?;
+            spoken = spoken.checked_add(said)?;
+            ends.push((head, spoken));
         }
-        (ends.len() == count).then_some(Self { first, raw, ends })
+        let whole = ends.len() == count && spoken == words.len();
+        whole.then_some(Self {
+            first,
+            heads,
+            words,
+            ends,
+        })
     }
 }
 
-/// The number of records of a block, from the beginning of its content.
-pub(super) fn count(content: &[u8]) -> Option<u64> {
-    let count = content.get(1..)?.first_chunk::<NUMBER_BYTES>()?;
-    Some(u64::from(u32::from_be_bytes(*count)))
+fn number(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let (number, rest) = bytes.split_first_chunk::<NUMBER_BYTES>()?;
+    Some((usize::try_from(u32::from_be_bytes(*number)).ok()?, rest))
+}
+
+/// The number of records of a block and its size, unpacked, from the beginning of its content.
+pub(super) fn size(content: &[u8]) -> Option<(u64, usize)> {
+    let (count, rest) = number(content.get(2..)?)?;
+    let (heads, rest) = number(rest)?;
+    let (words, _) = number(rest)?;
+    Some((u64::try_from(count).ok()?, heads.checked_add(words)?))
+}
+
+/// Whether a block of this size, unpacked, is so small that what follows is packed into it as well.
+pub(super) fn takes_more(bytes: usize) -> bool {
+    bytes < BLOCK_BYTES / 2
 }
 
 /// Whether compressing is worth it for the records to come.
@@ -98,57 +135,81 @@ pub(super) struct Prospect {
 }
 
 impl Prospect {
-    pub(super) fn is_hopeless(self) -> bool {
+    fn is_hopeless(self) -> bool {
         self.hopeless_bytes > 0
     }
 }
 
-/// Packs records, given what came of those before them.
+/// Packs records, given what came of those before them. Gives the size unpacked beside.
 pub(super) fn pack<'a>(
-    records: impl Iterator<Item = &'a [u8]>,
+    records: impl Iterator<Item = Parts<'a>>,
     prospect: &mut Prospect,
     codec: &mut Codec,
-) -> Vec<u8> {
-    let mut raw = std::mem::take(&mut codec.raw);
-    raw.clear();
+) -> (Vec<u8>, usize) {
+    let [mut heads, mut words] = std::mem::take(&mut codec.raw);
+    heads.clear();
+    words.clear();
     let mut count = 0_u32;
-    for record in records {
-        raw.extend(length(record.len()).to_be_bytes());
-        raw.extend_from_slice(record);
+    for Parts { head, words: own } in records {
+        heads.extend(length(head.len()).to_be_bytes());
+        heads.extend(length(own.len()).to_be_bytes());
+        heads.extend_from_slice(head);
+        words.extend_from_slice(own);
         count = count.saturating_add(1);
     }
-    let (kind, bytes) = if prospect.is_hopeless() {
-        prospect.hopeless_bytes = prospect.hopeless_bytes.saturating_sub(raw.len());
-        (STORED, raw.as_slice())
+    let size = heads.len().saturating_add(words.len());
+    let mut content = vec![STORED, STORED];
+    content.extend(count.to_be_bytes());
+    content.extend(length(heads.len()).to_be_bytes());
+    content.extend(length(words.len()).to_be_bytes());
+    let (heads_kind, packed) = codec.shrink(&heads, heads.len() / 8);
+    content.extend(length(packed.len()).to_be_bytes());
+    content.extend_from_slice(packed);
+    let words_kind = if prospect.is_hopeless() {
+        prospect.hopeless_bytes = prospect.hopeless_bytes.saturating_sub(words.len());
+        content.extend_from_slice(&words);
+        STORED
     } else {
-        let packed = codec.shrink(&raw, raw.len() / 8);
-        if packed.0 == STORED {
+        let (kind, packed) = codec.shrink(&words, words.len() / 8);
+        content.extend_from_slice(packed);
+        if kind == STORED && !words.is_empty() {
             prospect.hopeless_bytes = HOPELESS_BYTES;
         }
-        packed
+        kind
     };
-    let mut content = Vec::with_capacity(bytes.len().saturating_add(9));
-    content.push(kind);
-    content.extend(count.to_be_bytes());
-    content.extend(length(raw.len()).to_be_bytes());
-    content.extend_from_slice(bytes);
-    raw.shrink_to(SCRATCH_BYTES);
-    codec.raw = raw;
-    content
+    let kinds = content.iter_mut().zip([heads_kind, words_kind]);
+    kinds.for_each(|(kind, known)| *kind = known);
+    heads.shrink_to(SCRATCH_BYTES);
+    words.shrink_to(SCRATCH_BYTES);
+    codec.raw = [heads, words];
+    (content, size)
 }
 
 /// Unpacks a block; `None` where its bytes are none.
 pub(super) fn unpack(first: Seq, content: &[u8], codec: &mut Codec) -> Option<Block> {
-    let (kind, rest) = content.split_first()?;
-    let (count, rest) = rest.split_first_chunk::<NUMBER_BYTES>()?;
-    let (raw, bytes) = rest.split_first_chunk::<NUMBER_BYTES>()?;
-    let count = usize::try_from(u32::from_be_bytes(*count)).ok()?;
-    let raw = u32::from_be_bytes(*raw);
-    if u64::from(raw) > RAW_BYTES_MAX || count == 0 {
+    unpack_into(Memory::default(), first, content, codec)
+}
+
+/// Unpacks a block into memory that was used before.
+pub(super) fn unpack_into(
+    [mut heads, mut words]: Memory,
+    first: Seq,
+    content: &[u8],
+    codec: &mut Codec,
+) -> Option<Block> {
+    let ([heads_kind, words_kind], rest) = content.split_first_chunk()?;
+    let (count, rest) = number(rest)?;
+    let (heads_size, rest) = number(rest)?;
+    let (words_size, rest) = number(rest)?;
+    let (packed, rest) = number(rest)?;
+    let size = u64::try_from(heads_size.checked_add(words_size)?).ok()?;
+    if size > RAW_BYTES_MAX || count == 0 {
         return None;
     }
-    let size = usize::try_from(raw).ok()?;
-    Block::read(first, count, codec.expand(*kind, bytes, size)?)
+    let (packed_heads, packed_words) = rest.split_at_checked(packed)?;
+    codec.expand_into(&mut heads, *heads_kind, packed_heads, heads_size)?;
+    codec.expand_into(&mut words, *words_kind, packed_words, words_size)?;
+    Block::read(first, count, heads, words)
 }
 
 /// zstd's working memory and our own, kept from one block to the next.
@@ -156,7 +217,8 @@ pub(super) fn unpack(first: Seq, content: &[u8], codec: &mut Codec) -> Option<Bl
 pub(super) struct Codec {
     packs: Option<zstd::bulk::Compressor<'static>>,
     unpacks: Option<zstd::bulk::Decompressor<'static>>,
-    raw: Vec<u8>,
+    /// Heads and words.
+    raw: Memory,
     packed: Vec<u8>,
 }
 
@@ -177,12 +239,25 @@ impl Codec {
 
     /// What was stored; `None` where it is not what this codec gives of so many bytes.
     pub(super) fn expand(&mut self, kind: u8, bytes: &[u8], size: usize) -> Option<Vec<u8>> {
-        let raw = match kind {
-            STORED => bytes.to_vec(),
-            ZSTD => self.decompress(bytes, size)?,
+        let mut raw = Vec::new();
+        self.expand_into(&mut raw, kind, bytes, size)?;
+        Some(raw)
+    }
+
+    fn expand_into(
+        &mut self,
+        raw: &mut Vec<u8>,
+        kind: u8,
+        bytes: &[u8],
+        size: usize,
+    ) -> Option<()> {
+        raw.clear();
+        match kind {
+            STORED => raw.extend_from_slice(bytes),
+            ZSTD => self.decompress(bytes, size, raw)?,
             _ => return None,
-        };
-        (raw.len() == size).then_some(raw)
+        }
+        (raw.len() == size).then_some(())
     }
 
     /// `None` where there is no memory for it.
@@ -202,11 +277,13 @@ impl Codec {
         self.packed.get(..size)
     }
 
-    fn decompress(&mut self, bytes: &[u8], size: usize) -> Option<Vec<u8>> {
+    fn decompress(&mut self, bytes: &[u8], size: usize, raw: &mut Vec<u8>) -> Option<()> {
         if self.unpacks.is_none() {
             self.unpacks = zstd::bulk::Decompressor::new().ok();
         }
-        self.unpacks.as_mut()?.decompress(bytes, size).ok()
+        raw.reserve_exact(size);
+        let unpacks = self.unpacks.as_mut()?;
+        unpacks.decompress_to_buffer(bytes, raw).ok().map(drop)
     }
 }
 
@@ -249,12 +326,19 @@ mod tests {
         prop::collection::vec(record, 1..30)
     }
 
+    /// Some of its bytes are the head, the others words.
+    fn parts(record: &[u8]) -> Parts<'_> {
+        let (head, words) = record.split_at(record.len() / 3);
+        Parts { head, words }
+    }
+
     fn packed(records: &[Vec<u8>], prospect: &mut Prospect) -> Vec<u8> {
         pack(
-            records.iter().map(Vec::as_slice),
+            records.iter().map(|record| parts(record)),
             prospect,
             &mut Codec::default(),
         )
+        .0
     }
 
     proptest! {
@@ -263,12 +347,12 @@ mod tests {
             records in records(), first in 0_u64..9, hopeless_bytes in 0_usize..3
         ) {
             let content = packed(&records, &mut Prospect { hopeless_bytes });
-            prop_assert_eq!(count(&content), Some(records.len() as u64));
+            prop_assert_eq!(size(&content).map(|(count, _)| count), Some(records.len() as u64));
             let block = unpack(Seq(first), &content, &mut Codec::default()).unwrap();
-            prop_assert!(block.records().eq(records.iter().map(Vec::as_slice)));
+            prop_assert!(block.records().eq(records.iter().map(|record| parts(record))));
             prop_assert_eq!(block.end(), Seq(first + records.len() as u64));
             for (seq, record) in (first..).zip(&records) {
-                prop_assert_eq!(block.record(Seq(seq)), Some(record.as_slice()));
+                prop_assert_eq!(block.record(Seq(seq)), Some(parts(record)));
             }
             prop_assert_eq!(block.record(block.end()), None);
         }
@@ -288,28 +372,26 @@ mod tests {
 
         #[test]
         fn no_bytes_make_the_reader_panic_or_take_memory(
-            content in prop::collection::vec(any::<u8>(), 0..60), kind in 0_u8..3
+            content in prop::collection::vec(any::<u8>(), 2..60), kinds in any::<[bool; 2]>()
         ) {
             let mut content = content;
-            if let Some(byte) = content.first_mut() {
-                *byte = kind;
-            }
+            content.splice(..2, kinds.map(u8::from));
             let _ = unpack(Seq(u64::MAX), &content, &mut Codec::default());
         }
     }
 
     #[test]
     fn what_does_not_shrink_is_stored_and_not_tried_again_for_a_while() {
-        let mut noise = vec![0; 20_000];
+        let mut noise = vec![0; 30_000];
         blake3::Hasher::new().finalize_xof().fill(&mut noise);
         let mut prospect = Prospect::default();
-        assert_eq!(packed(&[noise], &mut prospect)[0], STORED);
-        let text = [vec![b'a'; 20_000]];
+        assert_eq!(packed(&[noise], &mut prospect)[1], STORED);
+        let text = [vec![b'a'; 30_000]];
         for _ in 0..HOPELESS_BYTES / 20_000 {
-            assert_eq!(packed(&text, &mut prospect)[0], STORED);
+            assert_eq!(packed(&text, &mut prospect)[1], STORED);
         }
-        assert_eq!(packed(&text, &mut prospect)[0], STORED);
-        assert_eq!(packed(&text, &mut prospect)[0], ZSTD);
-        assert_eq!(packed(&text, &mut prospect)[0], ZSTD);
+        assert_eq!(packed(&text, &mut prospect)[1], STORED);
+        assert_eq!(packed(&text, &mut prospect)[1], ZSTD);
+        assert_eq!(packed(&text, &mut prospect)[1], ZSTD);
     }
 }

@@ -1,12 +1,15 @@
 //! Blocks as they are read: looked up, unpacked, and the newest used kept.
 
 use std::collections::BTreeMap;
+use std::iter::Peekable;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::at;
 use super::block::{self, Block, Codec};
 use super::engine::{ContentError, Engine};
 use super::keys;
+use super::scan::Contents;
+use super::tail::place;
 use crate::log::{ConversationId, Seq};
 use crate::store::StoreError;
 
@@ -91,6 +94,25 @@ impl Blocks {
         Ok(block)
     }
 
+    /// The blocks of a log, one behind the other, from the one that begins with an entry.
+    pub(super) fn from<'a>(
+        &'a self,
+        engine: &'a Engine,
+        conversation: ConversationId,
+        first: Seq,
+    ) -> Result<Run<'a>, StoreError> {
+        let from = keys::block(conversation, first);
+        let to = keys::after(&keys::owned(keys::BLOCK, conversation));
+        Ok(Run {
+            blocks: self,
+            engine,
+            conversation,
+            contents: Contents::scan(engine, &from, &to)?.peekable(),
+            codec: Codec::default(),
+            memory: block::Memory::default(),
+        })
+    }
+
     /// The block that begins at `first`, for whoever asked for the entry `seq`.
     fn read(
         &self,
@@ -128,6 +150,63 @@ impl Blocks {
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Blocks that follow one another. None is kept.
+pub(super) struct Run<'a> {
+    blocks: &'a Blocks,
+    engine: &'a Engine,
+    conversation: ConversationId,
+    contents: Peekable<Contents<'a>>,
+    codec: Codec,
+    /// Of a block that was done with.
+    memory: block::Memory,
+}
+
+impl Run<'_> {
+    /// The next block, where it begins with this entry; `None` where the entry lies elsewhere. Where
+    /// the next block begins before it, two hold the same entry.
+    pub(super) fn beginning(&mut self, first: Seq) -> Result<Option<Arc<Block>>, StoreError> {
+        let begins = match self.contents.peek() {
+            Some(Ok(content)) => keys::seq(&content.base),
+            Some(Err(_)) => Some(first),
+            None => None,
+        };
+        match begins {
+            Some(begins) if begins < first => {
+                let reason = "the entry is there twice".to_owned();
+                return Err(place(self.conversation, Some(begins), reason));
+            }
+            Some(begins) if begins == first => {}
+            _ => return Ok(None),
+        }
+        let Some(content) = self.contents.next() else {
+            return Ok(None);
+        };
+        let content = content.map_err(|error| {
+            at(
+                self.conversation,
+                Some(first),
+                "",
+                ContentError::Store(error),
+            )
+        })?;
+        let bytes = content.result().ok();
+        let memory = std::mem::take(&mut self.memory);
+        let (codec, unpack) = (&mut self.codec, block::unpack_into);
+        match bytes.and_then(|bytes| unpack(memory, first, bytes, codec)) {
+            Some(block) => Ok(Some(Arc::new(block))),
+            // It may have been rewritten while it was read.
+            None => self.blocks.beginning(self.engine, self.conversation, first),
+        }
+    }
+
+    /// A block that it gave is not needed any more.
+    pub(super) fn done_with(&mut self, block: Arc<Block>) {
+        if let Some(block) = Arc::into_inner(block).filter(|b| b.bytes() <= LARGE_BYTES) {
+            self.memory = block.into_memory();
+        }
     }
 }
 

@@ -6,12 +6,13 @@ use std::sync::{Mutex, PoisonError};
 use super::at;
 use super::block::{self, Codec};
 use super::engine::{ContentError, Engine, Flaw, damaged};
-use super::frame::{self, First, Span};
+use super::frame::{self, Span};
 use super::keys;
-use super::record::Encoded;
-use super::tail::{place, read_span};
+use super::record::{Encoded, Parts};
+use super::scan::Contents;
+use super::tail::{last_block, place, read_span};
 use crate::log::{ConversationId, Seq};
-use crate::store::StoreError;
+use crate::store::{Listed, StoreError};
 
 /// Everything that is wrong with one log, or with the whole store.
 pub(super) fn check(
@@ -37,6 +38,24 @@ pub(super) fn check(
     check.names(only);
     if only.is_none() {
         check.strays();
+    }
+    check.found
+}
+
+/// What is wrong with one log beside what reading its records tells.
+pub(super) fn check_beside(engine: &Engine, gate: &Mutex<()>, listed: &Listed) -> Vec<StoreError> {
+    let _gate = gate.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut check = Check {
+        engine,
+        found: Vec::new(),
+    };
+    let conversation = listed.conversation;
+    match read_span(engine, conversation) {
+        Ok(Some(span)) if check.ends_with(conversation, &span) => check.derived(conversation),
+        _ => check.log(conversation),
+    }
+    if !check.is_named(listed) {
+        check.names(Some(conversation));
     }
     check.found
 }
@@ -68,7 +87,7 @@ impl Check<'_> {
     /// Whoever has a value of any kind.
     fn owners(&mut self) -> BTreeSet<ConversationId> {
         let mut owners = BTreeSet::new();
-        for tag in [keys::BLOCK, keys::DERIVED, keys::HEAD, keys::LOG] {
+        for tag in [keys::BLOCK, keys::DERIVED, keys::HEAD] {
             let end = keys::after(&[tag]);
             let mut from = vec![tag];
             while let Some(key) = self.first_key(&from, &end) {
@@ -113,12 +132,38 @@ impl Check<'_> {
             }
             Ok(_) => {}
         }
+        self.derived(conversation);
+    }
+
+    fn derived(&mut self, conversation: ConversationId) {
         let derived = keys::owned(keys::DERIVED, conversation);
         self.contents(&derived, conversation, |check, _, content| {
             if let Err(flaw) = content {
                 check.report(conversation, None, format!("derived data: {flaw}"));
             }
         });
+    }
+
+    /// Whether nothing of a log lies before its span or behind it. What lies within is read by
+    /// number.
+    fn ends_with(&mut self, conversation: ConversationId, span: &Span) -> bool {
+        let blocks = keys::owned(keys::BLOCK, conversation);
+        let end = keys::after(&blocks);
+        let first = self.first_key(&blocks, &end);
+        let last = self.engine.last_key(&blocks, &end).ok().flatten();
+        let last = last.as_deref().and_then(keys::seq);
+        let last = last.and_then(|last| last_block(self.engine, conversation, last).ok());
+        first.as_deref().and_then(keys::seq) == Some(span.first)
+            && last.is_some_and(|last| last.end == span.head.seq.next())
+    }
+
+    /// Whether the name a log was listed by leads to it.
+    fn is_named(&self, listed: &Listed) -> bool {
+        let key = keys::name(&listed.name);
+        let Ok(Some(value)) = self.engine.value(&key) else {
+            return false;
+        };
+        frame::unseal(&key, &value).and_then(keys::array) == Some(listed.conversation.0)
     }
 
     /// Counts the entries against the head record. Says which is the newest that is there.
@@ -134,15 +179,6 @@ impl Check<'_> {
         self.contents(&blocks, conversation, |check, key, content| {
             if let Some(first) = keys::seq(key) {
                 check.block(&mut walk, first, content, &mut codec);
-            }
-        });
-        let singles = keys::owned(keys::LOG, conversation);
-        self.contents(&singles, conversation, |check, key, content| {
-            let Some(seq) = keys::seq(key) else { return };
-            check.step(&mut walk, seq, seq);
-            match content {
-                Ok(record) => check.record(&walk, seq, record),
-                Err(flaw) => check.report(conversation, Some(seq), format!("the entry: {flaw}")),
             }
         });
         if let Some(span) = span {
@@ -182,10 +218,7 @@ impl Check<'_> {
     fn last_of_block(&mut self, walk: &Walk, first: Seq) -> Seq {
         let behind = keys::after(&keys::block(walk.conversation, first));
         let blocks = keys::after(&keys::owned(keys::BLOCK, walk.conversation));
-        let singles = keys::owned(keys::LOG, walk.conversation);
-        let next = self
-            .first_key(&behind, &blocks)
-            .or_else(|| self.first_key(&singles, &keys::after(&singles)));
+        let next = self.first_key(&behind, &blocks);
         let next = next.as_deref().and_then(keys::seq);
         let last = next.map(|next| Seq(next.0.saturating_sub(1)));
         let head = walk.span.map(|span| span.head.seq);
@@ -228,7 +261,7 @@ impl Check<'_> {
         }
     }
 
-    fn record(&mut self, walk: &Walk, seq: Seq, record: &[u8]) {
+    fn record(&mut self, walk: &Walk, seq: Seq, record: Parts<'_>) {
         if Encoded::read(record).is_none() {
             self.report(
                 walk.conversation,
@@ -245,35 +278,18 @@ impl Check<'_> {
         conversation: ConversationId,
         mut visit: impl FnMut(&mut Self, &[u8], Result<&[u8], Flaw>),
     ) {
-        let scan = match self.engine.scan(prefix, &keys::after(prefix)) {
-            Ok(scan) => scan,
+        let contents = match Contents::scan(self.engine, prefix, &keys::after(prefix)) {
+            Ok(contents) => contents,
             Err(error) => return self.found.push(error),
         };
-        let mut open: Option<Assembly> = None;
-        for found in scan {
-            let (key, value) = match found {
-                Ok(found) => found,
+        for found in contents {
+            match found {
+                Ok(content) => visit(self, &content.base, content.result()),
                 Err(error) => {
-                    self.found
-                        .push(at(conversation, None, "", ContentError::Store(error)));
-                    break;
+                    let error = ContentError::Store(error);
+                    self.found.push(at(conversation, None, "", error));
                 }
-            };
-            let Some((base, number)) = keys::content(&key) else {
-                continue;
-            }; // a stray
-            if open.as_ref().is_none_or(|assembly| assembly.base != base) {
-                if let Some(done) = open.take() {
-                    visit(self, &done.base, done.result());
-                }
-                open = Some(Assembly::new(base));
             }
-            if let Some(assembly) = &mut open {
-                assembly.add(&key, number, &value);
-            }
-        }
-        if let Some(done) = open {
-            visit(self, &done.base, done.result());
         }
     }
 
@@ -387,6 +403,7 @@ impl Check<'_> {
                     made
                 }
                 Some(&keys::TALLY) => key.len() == 1, // looked into by `tally::verify`
+                Some(&keys::RESERVED) => key.len() == 1 && frame::unseal(&key, &value).is_some(),
                 _ => keys::content(&key).is_some(),
             };
             if !known {
@@ -403,78 +420,6 @@ impl Check<'_> {
             self.found.push(damaged(
                 "the record that every store begins with is missing".into(),
             ));
-        }
-    }
-}
-
-/// A content in the making, from values as they come in key order.
-struct Assembly {
-    base: Vec<u8>,
-    bytes: Vec<u8>,
-    /// Length, checksum and number of chunks, where the first value tells them.
-    chunked: Option<(usize, u32, u32)>,
-    next: u32,
-    flaw: Option<Flaw>,
-}
-
-impl Assembly {
-    fn new(base: &[u8]) -> Self {
-        Self {
-            base: base.to_vec(),
-            bytes: Vec::new(),
-            chunked: None,
-            next: 0,
-            flaw: None,
-        }
-    }
-
-    fn add(&mut self, key: &[u8], number: u32, value: &[u8]) {
-        if number != self.next {
-            self.flaw.get_or_insert("a chunk is missing");
-        }
-        self.next = number.saturating_add(1);
-        let body = if number == 0 {
-            self.first(key, value)
-        } else {
-            frame::unseal(key, value)
-        };
-        match body {
-            Some(body) => self.bytes.extend(body),
-            None => _ = self.flaw.get_or_insert("a checksum does not match"),
-        }
-    }
-
-    fn first<'a>(&mut self, key: &[u8], value: &'a [u8]) -> Option<&'a [u8]> {
-        match frame::read_first(key, value)? {
-            First::Whole(content) => Some(content),
-            First::Chunked {
-                start,
-                length,
-                crc,
-                chunks,
-            } => {
-                self.chunked = Some((length, crc, chunks));
-                Some(start)
-            }
-        }
-    }
-
-    fn result(&self) -> Result<&[u8], Flaw> {
-        if let Some(flaw) = self.flaw {
-            return Err(flaw);
-        }
-        let (length, crc, chunks) = match self.chunked {
-            Some(chunked) => chunked,
-            None => (self.bytes.len(), crc32c::crc32c(&self.bytes), 0),
-        };
-        if self.next != chunks.saturating_add(1) {
-            return Err("it has a wrong number of chunks");
-        }
-        let whole = self.bytes.len() == length && crc32c::crc32c(&self.bytes) == crc;
-        if whole {
-            Ok(&self.bytes)
-        } else {
-            Err("its chunks do not fit together")
         }
     }
 }

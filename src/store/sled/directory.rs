@@ -5,7 +5,9 @@
 //! | `CTXLOG` | says that the directory is ours and of which format; the last thing that creation writes, the first thing that opening reads |
 //! | `CTXLOG.lock` | locked as long as a handle is open |
 //! | `CTXLOG.new` | the coming `CTXLOG`; left over only where creation was cut off |
-//! | `CTXLOG.synced` | the tally as of the last sync |
+//! | `CTXLOG.synced` | the tally and the journal's newest group as of the last sync |
+//! | `CTXLOG.journal` | what was accepted and is not in sled yet; gone while the store is closed |
+//! | `CTXLOG.journal.new` | the coming journal |
 //! | `CTXLOG.closed` | a checksum of sled's file, there while the store is closed |
 //! | `CTXLOG.unchecked` | sled had to be opened without its snapshot and not every value was checked since |
 //! | `sled/` | sled's own files |
@@ -18,16 +20,17 @@ use std::io::{ErrorKind, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::tally::Tally;
+use super::tally::{Synced, Tally};
 use crate::store::StoreError;
 
 /// The format this code reads and writes.
-pub(super) const FORMAT: u32 = 2;
+pub(super) const FORMAT: u32 = 3;
 
 const MARKER: &str = "CTXLOG";
 const LOCK: &str = "CTXLOG.lock";
 const NEW: &str = "CTXLOG.new";
 const SYNCED: &str = "CTXLOG.synced";
+const JOURNAL: &str = "CTXLOG.journal";
 const UNCHECKED: &str = "CTXLOG.unchecked";
 const SLED: &str = "sled";
 const BLOBS: &str = "blobs";
@@ -166,17 +169,17 @@ impl Directory {
     }
 
     /// What was last synced; `None` where nothing can be said.
-    pub(super) fn synced(&self) -> Result<Option<Tally>, StoreError> {
+    pub(super) fn synced(&self) -> Result<Option<Synced>, StoreError> {
         let path = self.path.join(SYNCED);
         match fs::read(&path) {
-            Ok(bytes) => Ok(Tally::unseal(SYNCED.as_bytes(), &bytes)),
+            Ok(bytes) => Ok(Synced::unseal(SYNCED.as_bytes(), &bytes)),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
             Err(e) => Err(io("reading", &path, e)),
         }
     }
 
     /// The file that tells what was last synced, to be written from now on.
-    pub(super) fn receipt(&self) -> Result<Receipt, StoreError> {
+    pub(super) fn receipt(&self, synced: Synced) -> Result<Receipt, StoreError> {
         let path = self.path.join(SYNCED);
         let file = File::options()
             .create(true)
@@ -184,7 +187,12 @@ impl Directory {
             .write(true)
             .open(&path);
         let file = file.map_err(|e| io("opening", &path, e))?;
-        Ok(Receipt { file, path })
+        Ok(Receipt { file, path, synced })
+    }
+
+    /// Where the journal lies.
+    pub(super) fn journal(&self) -> PathBuf {
+        self.path.join(JOURNAL)
     }
 
     /// Where sled's own files lie.
@@ -328,16 +336,38 @@ fn snapshots(sled: &Path) -> Result<Vec<PathBuf>, StoreError> {
 }
 
 /// Tells what was synced. Always written after the sync itself and never waited for: after power
-/// loss it may be older than sled's file, but not newer.
+/// loss it may be older than the files it tells of, but not newer.
 #[derive(Debug)]
 pub(super) struct Receipt {
     file: File,
     path: PathBuf,
+    synced: Synced,
 }
 
 impl Receipt {
-    pub(super) fn write(&mut self, tally: Tally) -> Result<(), StoreError> {
-        let bytes = tally.seal(SYNCED.as_bytes());
+    /// sled's file is on the disk, with this tally.
+    pub(super) fn tree(&mut self, tally: Tally) -> Result<(), StoreError> {
+        self.synced.tally = tally;
+        self.write()
+    }
+
+    /// The journal is on the disk, up to this group.
+    pub(super) fn journal(&mut self, group: u64) -> Result<(), StoreError> {
+        self.synced.group = group;
+        self.synced.journal = true;
+        self.write()
+    }
+
+    /// The journal is needed no more; waits until this is on the disk, so that nobody misses it.
+    pub(super) fn no_journal(&mut self) -> Result<(), StoreError> {
+        self.synced.journal = false;
+        self.write()?;
+        let synced = self.file.sync_data();
+        synced.map_err(|e| io("syncing", &self.path, e))
+    }
+
+    fn write(&mut self) -> Result<(), StoreError> {
+        let bytes = self.synced.seal(SYNCED.as_bytes());
         let written = self
             .file
             .rewind()

@@ -176,13 +176,10 @@ impl Engine {
         guarded("writing", || tree.apply_batch(batch))
     }
 
-    /// Writes one value. Until more is asked, it survives no kill; but where a later one does, it does.
-    pub(super) fn put(&self, (key, value): Change) -> Result<(), StoreError> {
+    /// Writes one value, behind all that was written before.
+    pub(super) fn put(&self, key: &[u8], value: Vec<u8>) -> Result<(), StoreError> {
         let tree = self.tree()?;
-        guarded("writing", || match value {
-            Some(value) => tree.insert(key, value).map(drop),
-            None => tree.remove(key).map(drop),
-        })
+        guarded("writing", || tree.insert(key, value).map(drop))
     }
 
     /// Hands everything applied to the system: it survives a killed process.

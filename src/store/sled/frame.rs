@@ -7,7 +7,8 @@ use crate::log::{Hash, Head, Seq};
 /// The largest value. sled writes pages above 131,052 bytes to files it never syncs; its leaves
 /// split by count, so only small values keep pages below that.
 pub(super) const VALUE_BYTES_MAX: usize = 4096;
-const CRC_BYTES: usize = 4;
+/// The bytes of the checksum, which is all there is of a value with an empty body.
+pub(super) const CRC_BYTES: usize = 4;
 const BODY_BYTES_MAX: usize = VALUE_BYTES_MAX - CRC_BYTES;
 /// The longest content that fits one value, behind its mark.
 const WHOLE_BYTES_MAX: usize = BODY_BYTES_MAX - 1;

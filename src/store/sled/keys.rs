@@ -7,35 +7,34 @@
 //! | `E` number | fence |
 //! | `H` conversation | first seq, head seq, head hash |
 //! | `I` number | fence |
-//! | `L` conversation seq | content: the record of one entry behind all blocks |
-//! | `M` | `ctxlog 2`: says that creation was finished |
-//! | `M` number | fence |
+//! | `M` | `ctxlog 3`: says that creation was finished |
 //! | `N` (1 length segment)* 0 length name | conversation |
+//! | `R` | the logs of which keys of blocks are ahead of their values |
 //! | `T` | the tally: number of groups, sum of the head records |
 //!
 //! A content lies under its key and, where it is longer than one value, continues under the key
 //! with a chunk number (u32, from 1) behind it.
 //!
 //! A fence is sixteen keys with empty values, numbered by a byte. sled writes a leaf anew after ten
-//! changes, and a leaf has at most sixteen keys: what changes with every append (heads, the newest
-//! records, the tally) is fenced off, so that it never shares a leaf with large values, which would
-//! be written again and again.
+//! changes, and a leaf has at most sixteen keys: what changes often (heads, the tally) is fenced off, so
+//! that it never shares a leaf with large values, which would be written again and again.
 
 use crate::log::{ConversationId, Hash, Seq};
 use crate::store::Name;
 
 pub(super) const BLOCK: u8 = b'C';
-pub(super) const LOG: u8 = b'L';
 /// No key of the tree begins so: it stands for the key of a file.
 const BLOB: u8 = b'B';
 pub(super) const DERIVED: u8 = b'D';
 pub(super) const HEAD: u8 = b'H';
 pub(super) const NAME: u8 = b'N';
 pub(super) const MADE: u8 = b'M';
+/// The key of what is written while the keys of blocks are ahead of their values.
+pub(super) const RESERVED: u8 = b'R';
 pub(super) const TALLY: u8 = b'T';
 
 /// What begins the keys of each fence.
-const FENCES: [u8; 3] = [b'E', b'I', MADE];
+const FENCES: [u8; 2] = [b'E', b'I'];
 /// As many keys as sled puts into one leaf.
 const FENCE_KEYS: u8 = 16;
 
@@ -64,12 +63,6 @@ pub(super) fn owned(tag: u8, conversation: ConversationId) -> Vec<u8> {
 
 pub(super) fn head(conversation: ConversationId) -> Vec<u8> {
     owned(HEAD, conversation)
-}
-
-pub(super) fn entry(conversation: ConversationId, seq: Seq) -> Vec<u8> {
-    let mut key = owned(LOG, conversation);
-    key.extend(seq.0.to_be_bytes());
-    key
 }
 
 pub(super) fn block(conversation: ConversationId, first: Seq) -> Vec<u8> {
@@ -153,7 +146,7 @@ pub(super) fn owner(key: &[u8]) -> Option<ConversationId> {
     array(key.get(1..OWNER)?).map(ConversationId)
 }
 
-/// The seq in the key of an entry or block.
+/// The first seq in the key of a block.
 pub(super) fn seq(key: &[u8]) -> Option<Seq> {
     array(key.get(OWNER..OWNER + 8)?).map(|bytes| Seq(u64::from_be_bytes(bytes)))
 }
@@ -162,7 +155,7 @@ pub(super) fn seq(key: &[u8]) -> Option<Seq> {
 /// key of a content.
 pub(super) fn content(key: &[u8]) -> Option<(&[u8], u32)> {
     let length = match *key.first()? {
-        BLOCK | LOG => OWNER + 8,
+        BLOCK => OWNER + 8,
         DERIVED => {
             let name = u32::from_be_bytes(array(key.get(OWNER..OWNER + 4)?)?);
             usize::try_from(name).ok()?.checked_add(OWNER + 4)?
@@ -233,7 +226,7 @@ mod tests {
 
         #[test]
         fn what_follows_a_prefix_is_above_all_its_keys(
-            prefix in prop::collection::vec(any::<u8>(), 1..20).prop_map(|mut p| { p[0] = LOG; p }),
+            prefix in prop::collection::vec(any::<u8>(), 1..20).prop_map(|mut p| { p[0] = BLOCK; p }),
             rest in prop::collection::vec(any::<u8>(), 0..9)
         ) {
             let key: Vec<u8> = prefix.iter().chain(&rest).copied().collect();
@@ -243,7 +236,7 @@ mod tests {
 
         #[test]
         fn no_bytes_make_key_readers_panic(key in prop::collection::vec(any::<u8>(), 0..60)) {
-            for tag in [BLOCK, DERIVED, HEAD, LOG, MADE, NAME, TALLY] {
+            for tag in [BLOCK, DERIVED, HEAD, MADE, NAME, TALLY] {
                 let key: Vec<u8> = std::iter::once(tag).chain(key.iter().copied()).collect();
                 let _ = (content(&key), read_name(&key), owner(&key), seq(&key));
             }

@@ -166,6 +166,16 @@ impl Media {
         Ok(found)
     }
 
+    /// What lies among a lineage's blobs and is none. No blob is read.
+    pub(super) fn strays(&self, lineage: ConversationId) -> Result<Vec<StoreError>, StoreError> {
+        let names = names(&self.of(lineage))?.into_iter();
+        let is_blob = |name: &str| name.ends_with(NEW) || name.parse::<Hash>().is_ok();
+        let strays = names.filter(|name| !is_blob(name));
+        Ok(strays
+            .map(|name| stray(&self.of(lineage).join(name)))
+            .collect())
+    }
+
     /// Destroys a blob.
     pub(super) fn remove(&self, lineage: ConversationId, address: Hash) -> Result<(), StoreError> {
         let path = self.path(lineage, address);

@@ -13,8 +13,8 @@
 //! | a power cut leaves gaps in what was not synced, which it passes over | cut where the first of them begins |
 //! | it silently drops a damaged page, or all that follows | logs are counted against their head records, and these against a tally |
 //! | transactions deadlock | not used: one group is written at a time, in one batch |
-//! | a batch is written in two pieces, each waited for | one record alone goes without a batch |
-//! | a leaf is written anew after ten changes | fences between what changes often and what is large |
+//! | a batch is written in two pieces, each waited for | what is waited for goes to a journal of our own |
+//! | a leaf is written anew after ten changes | fences between what changes often and what is large; keys before their values |
 //! | it grows with removals that are not flushed | groups are flushed here, never by its timer |
 //! | its default cache is 1 GB | 64 MiB, or as asked |
 
@@ -25,14 +25,20 @@ mod directory;
 mod engine;
 mod frame;
 mod gap;
+mod journal;
 mod keys;
 mod media;
 mod mend;
+mod note;
 mod open;
 mod queue;
 mod read;
 mod record;
+mod reserved;
+mod ring;
+mod scan;
 mod seal;
+mod settle;
 mod tail;
 mod tally;
 mod writer;
@@ -45,15 +51,16 @@ use std::thread::JoinHandle;
 use self::block::Prospect;
 use self::directory::{Directory, State};
 use self::engine::{ContentError, Engine, damaged};
-use self::frame::Change;
+use self::journal::Journal;
 use self::media::Media;
 use self::queue::Claim;
-use self::record::{Encoded, Held};
+use self::record::{Encoded, Held, Parts};
+use self::settle::Rewrite;
 use self::tail::place;
-use self::tally::Tally;
-use self::writer::{Rewrite, Shared};
+use self::tally::Synced;
+use self::writer::Shared;
 use super::limits::{self, BLOB_BYTES_MAX, DERIVED_BYTES_MAX, NAME_BYTES_MAX};
-use super::{Backend, Batch, Level, Listed, Name, Payload, StoreError};
+use super::{Backend, Batch, Level, Listed, Name, Payload, ShowRecord, StoreError};
 use crate::log::{ConversationId, Hash, Head, Seq};
 
 /// How a store in a directory is opened.
@@ -73,6 +80,13 @@ impl Default for SledOptions {
 }
 
 impl SledOptions {
+    /// For whoever reads logs through once, as `verify` does, and asks for nothing twice: a page cache
+    /// of 16 MiB.
+    #[must_use]
+    pub fn for_one_pass() -> Self {
+        Self::default().with_cache_bytes(16 << 20)
+    }
+
     /// With a page cache of this size, in bytes.
     #[must_use]
     pub const fn with_cache_bytes(mut self, cache_bytes: u64) -> Self {
@@ -103,13 +117,15 @@ pub struct SledStore {
 struct Salvage {
     /// Whether damaged parts of sled's file were passed over.
     passed_over: bool,
+    /// What is wrong with the journal.
+    journal: Option<String>,
 }
 
 #[derive(Debug)]
 struct Inner {
     writer: Option<JoinHandle<()>>,
     shared: Arc<Shared>,
-    /// Held by whoever reads a blob or derived data in order to replace it.
+    /// Held by whoever reads a blob in order to replace it.
     rewriting: Mutex<()>,
     /// Given when it was opened to save what can be read, and must not be written.
     salvage: Option<Salvage>,
@@ -216,27 +232,40 @@ impl SledStore {
             return Err(open::distrust(&directory, "sled's files are gone"));
         }
         if salvage {
-            let (engine, passed_over) = open::salvaged(&directory, options.cache_bytes)?;
-            let salvage = Some(Salvage { passed_over });
-            return Self::run(engine, directory, Tally::default(), salvage);
+            return Self::salvaged(directory, options);
         }
         let engine = open::engine(&directory, options.cache_bytes)?;
         let tally = match state {
             State::Whole => open::verify(&engine, &directory)?,
             State::Absent | State::Unfinished => open::establish(&engine, &directory)?,
         };
-        Self::run(engine, directory, tally, None)
+        let synced = directory.synced()?.unwrap_or_default();
+        let journal = Journal::new(directory.journal(), synced.group);
+        let synced = Synced { tally, ..synced };
+        let shared = share(engine, &directory, synced, Some(journal))?;
+        open::recover(&shared, &directory)?;
+        Self::run(shared, directory, None)
+    }
+
+    /// Opens a copy, with what the journal has as well.
+    fn salvaged(directory: Directory, options: SledOptions) -> Result<Self, StoreError> {
+        let (engine, passed_over) = open::salvaged(&directory, options.cache_bytes)?;
+        let shared = share(engine, &directory, Synced::default(), None)?;
+        let journal = open::restore(&shared, &directory)?;
+        let salvage = Salvage {
+            passed_over,
+            journal,
+        };
+        Self::run(shared, directory, Some(salvage))
     }
 
     /// Starts the writing thread.
     fn run(
-        engine: Engine,
+        shared: Shared,
         directory: Directory,
-        tally: Tally,
         salvage: Option<Salvage>,
     ) -> Result<Self, StoreError> {
-        let media = Media::new(directory.blobs());
-        let shared = Arc::new(Shared::new(engine, media, tally, directory.receipt()?));
+        let shared = Arc::new(shared);
         let writer = spawn(Arc::clone(&shared))?;
         let inner = Inner {
             writer: Some(writer),
@@ -268,13 +297,12 @@ impl SledStore {
         }
     }
 
-    /// Rewrites what an entry's record lies in without one of its payloads.
+    /// Rewrites the block that an entry lies in without one of the entry's payloads.
     fn destroy(
         &self,
         conversation: ConversationId,
         seq: Seq,
         index: u32,
-        level: Level,
     ) -> Result<(), StoreError> {
         let (shared, engine) = (self.shared(), self.engine());
         let contradiction = || {
@@ -282,46 +310,31 @@ impl SledStore {
             place(conversation, Some(seq), reason)
         };
         // The record without the payload; `None` where there is nothing to destroy.
-        let without = |record: &[u8]| {
+        let without = |record: Parts<'_>| {
             let record = Encoded::read(record).ok_or_else(contradiction)?;
             Ok(match record.payload(index) {
                 None | Some(Held::Destroyed) => None,
-                Some(Held::Whole(_)) => Some(record.without(index)),
+                Some(Held::Whole { .. }) => Some(record.without(index)),
             })
         };
-        shared.rewrite(level, |codec| {
-            let key = keys::entry(conversation, seq);
-            let single = engine.content(&key);
-            let single = single.map_err(|e| at(conversation, Some(seq), "the entry", e))?;
-            let (key, content, block) = if let Some(record) = single {
-                let Some(record) = without(&record)? else {
-                    return Ok(Rewrite::default());
-                };
-                (key, record, None)
-            } else {
-                let Some(block) = shared.blocks.holding(engine, conversation, seq)? else {
-                    return Ok(Rewrite::default());
-                };
-                let Some(new) = block.record(seq).map(without).transpose()?.flatten() else {
-                    return Ok(Rewrite::default());
-                };
-                let numbers = (block.first().0..).zip(block.records());
-                let records = numbers.map(|(n, old)| if n == seq.0 { &new[..] } else { old });
-                let content = block::pack(records, &mut Prospect::default(), codec);
-                let first = block.first();
-                let key = keys::block(conversation, first);
-                (key, content, Some((conversation, first)))
+        shared.rewrite(|codec| {
+            let Some(block) = shared.blocks.holding(engine, conversation, seq)? else {
+                return Ok(None);
             };
+            let Some(new) = block.record(seq).map(without).transpose()?.flatten() else {
+                return Ok(None);
+            };
+            let numbers = (block.first().0..).zip(block.records());
+            let new = Parts::of(&new);
+            let records = numbers.map(|(n, old)| if n == seq.0 { new } else { old });
+            let (content, _) = block::pack(records, &mut Prospect::default(), codec);
+            let first = block.first();
+            let key = keys::block(conversation, first);
             let mut changes = engine.removals(&key)?;
             frame::write_content(&key, &content, &mut changes);
-            Ok(Rewrite { changes, block })
+            let block = (conversation, first);
+            Ok(Some(Rewrite { changes, block }))
         })
-    }
-
-    /// Has values written, and waits until their level is reached.
-    fn write(&self, changes: Vec<Change>, level: Level) -> Result<(), StoreError> {
-        self.writable()?;
-        self.trusted(self.shared().write(changes, level))
     }
 
     /// What was done, unless a write failed before: then sled may show half of it, and refuses what
@@ -342,6 +355,18 @@ impl SledStore {
         }
     }
 
+    /// What was found damaged, unless a write failed before.
+    fn damage(
+        &self,
+        found: Result<Vec<StoreError>, StoreError>,
+    ) -> Result<Vec<StoreError>, StoreError> {
+        let found = self.trusted(found)?;
+        match self.inner.shared.poisoned() {
+            Some(reason) if !found.is_empty() => Err(StoreError::Poisoned { reason }),
+            _ => Ok(found),
+        }
+    }
+
     /// Has a verb read something in order to replace it. One at a time, and never after a write
     /// failed: what is read then may be half of what was written.
     fn rewrite<T>(&self, verb: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
@@ -351,6 +376,17 @@ impl SledStore {
         let _held = rewriting.lock().unwrap_or_else(PoisonError::into_inner);
         self.trusted(verb())
     }
+}
+
+fn share(
+    engine: Engine,
+    directory: &Directory,
+    synced: Synced,
+    journal: Option<Journal>,
+) -> Result<Shared, StoreError> {
+    let media = Media::new(directory.blobs());
+    let receipt = directory.receipt(synced)?;
+    Ok(Shared::new(engine, media, synced.tally, receipt, journal))
 }
 
 fn spawn(shared: Arc<Shared>) -> Result<JoinHandle<()>, StoreError> {
@@ -421,6 +457,16 @@ impl Backend for SledStore {
         self.trusted(self.read_entries(conversation, from, to, show))
     }
 
+    fn records(
+        &self,
+        conversation: ConversationId,
+        from: Seq,
+        to: Seq,
+        show: ShowRecord<'_>,
+    ) -> Result<(), StoreError> {
+        self.trusted(self.read_records(conversation, from, to, show))
+    }
+
     fn payload(
         &self,
         conversation: ConversationId,
@@ -435,9 +481,9 @@ impl Backend for SledStore {
         conversation: ConversationId,
         seq: Seq,
         index: u32,
-        level: Level,
+        _level: Level, // the tree is synced with every change
     ) -> Result<(), StoreError> {
-        self.rewrite(|| self.destroy(conversation, seq, index, level))
+        self.rewrite(|| self.destroy(conversation, seq, index))
     }
 
     fn list(&self, prefix: &[String]) -> Result<Vec<Listed>, StoreError> {
@@ -489,12 +535,9 @@ impl Backend for SledStore {
     ) -> Result<(), StoreError> {
         limits::within("derived data", bytes.len(), DERIVED_BYTES_MAX)?;
         limits::within("the name of derived data", name.len(), NAME_BYTES_MAX)?;
-        self.rewrite(|| {
-            let key = keys::derived(conversation, name);
-            let mut changes = self.engine().removals(&key)?;
-            frame::write_content(&key, bytes, &mut changes);
-            self.write(changes, Level::Buffered)
-        })
+        self.writable()?;
+        let key = keys::derived(conversation, name);
+        self.trusted(self.shared().derive(key, bytes))
     }
 
     fn derived(
@@ -515,15 +558,16 @@ impl Backend for SledStore {
     }
 
     fn sync(&self, level: Level) -> Result<(), StoreError> {
-        self.write(Vec::new(), level)
+        self.writable()?;
+        self.trusted(self.shared().sync(level))
     }
 
     fn check(&self, conversation: Option<ConversationId>) -> Result<Vec<StoreError>, StoreError> {
-        let found = self.trusted(self.read_check(conversation))?;
-        match self.inner.shared.poisoned() {
-            Some(reason) if !found.is_empty() => Err(StoreError::Poisoned { reason }),
-            _ => Ok(found),
-        }
+        self.damage(self.read_check(conversation))
+    }
+
+    fn check_beside(&self, listed: &Listed) -> Result<Vec<StoreError>, StoreError> {
+        self.damage(self.read_check_beside(listed))
     }
 }
 

@@ -4,13 +4,14 @@
 use super::directory::{self, Directory};
 use super::engine::{Engine, OpenFailure, damaged};
 use super::tally::{self, Tally};
-use super::{check, frame, gap, keys, mend, seal};
+use super::writer::Shared;
+use super::{check, frame, gap, journal, keys, mend, note, reserved, seal};
 use crate::store::StoreError;
 use std::path::Path;
 use std::sync::Mutex;
 
 /// The value of the `M` key.
-const MADE: &[u8] = b"ctxlog 2";
+const MADE: &[u8] = b"ctxlog 3";
 /// The page cache of sled where it only looks into a copy, in bytes.
 const COPY_CACHE_BYTES: u64 = 64 << 20;
 
@@ -66,7 +67,9 @@ pub(super) fn salvaged(
         let passed_over = mended && mend::mend(&copy)?;
         match Engine::open(&copy, cache_bytes) {
             Ok(engine) => {
-                let _ = tally::recover(&engine, directory.synced()?); // `check` tells why not
+                if let Ok(tally) = tally::verify(&engine, None) {
+                    let _ = reserved::take_back(&engine, tally); // else they are passed over
+                }
                 return Ok((engine, passed_over));
             }
             Err(OpenFailure::Other(error)) => last = error.to_string(),
@@ -111,7 +114,9 @@ fn whole_in_a_copy(
     prepare(&copy)?;
     let whole = match Engine::open(&copy, COPY_CACHE_BYTES) {
         Ok(engine) => {
-            tally::recover(&engine, directory.synced()?).is_ok()
+            tally::verify(&engine, tally_of(directory)?)
+                .and_then(|tally| reserved::take_back(&engine, tally))
+                .is_ok()
                 && engine
                     .value(&[keys::MADE])
                     .is_ok_and(|found| found.is_some())
@@ -148,7 +153,8 @@ pub(super) fn verify(engine: &Engine, directory: &Directory) -> Result<Tally, St
             "the record that every store begins with is missing",
         ));
     }
-    let tally = tally::recover(engine, directory.synced()?);
+    let tally = tally::verify(engine, tally_of(directory)?);
+    let tally = tally.and_then(|tally| reserved::take_back(engine, tally));
     let tally = tally.map_err(|error| match error {
         StoreError::Damaged { reason, .. } => distrust(directory, &reason),
         error => error,
@@ -166,6 +172,53 @@ pub(super) fn verify(engine: &Engine, directory: &Directory) -> Result<Tally, St
     }
     directory::sync_dir(&directory.sled())?;
     Ok(tally)
+}
+
+/// The tally that was last synced.
+fn tally_of(directory: &Directory) -> Result<Option<Tally>, StoreError> {
+    Ok(directory.synced()?.map(|synced| synced.tally))
+}
+
+/// Brings into the tree what a crash left in the journal, and removes it.
+pub(super) fn recover(shared: &Shared, directory: &Directory) -> Result<(), StoreError> {
+    if let Some(what) = restore(shared, directory)? {
+        return Err(distrust(directory, &what));
+    }
+    if directory.journal().exists() {
+        shared.settle()?;
+        shared.receipt().no_journal()?;
+        journal::remove(&directory.journal())?;
+    }
+    Ok(())
+}
+
+/// Takes what is in the journal. Says what is wrong with it.
+pub(super) fn restore(
+    shared: &Shared,
+    directory: &Directory,
+) -> Result<Option<String>, StoreError> {
+    let synced = directory.synced()?.unwrap_or_default();
+    let Some(left) = journal::read(&directory.journal(), synced.group)? else {
+        let gone = "the journal is gone, with what was synced last";
+        return Ok(synced.journal.then(|| gone.to_owned()));
+    };
+    let mut damage = left
+        .damage
+        .map(|what| format!("the journal is damaged: {what}"));
+    for (number, body) in left.groups {
+        let apart = match note::read(&body) {
+            Some(appends) => shared.restore(appends)?,
+            None => {
+                damage.get_or_insert(format!("the journal's group {number} cannot be read"));
+                continue;
+            }
+        };
+        if let Some(conversation) = apart {
+            let what = "does not follow what is in the store";
+            damage.get_or_insert(format!("the journal's part of {conversation} {what}"));
+        }
+    }
+    Ok(damage)
 }
 
 /// Refuses a store that sled opened and that is not what was written.

@@ -1,23 +1,24 @@
-//! What waits to be written: the ends of the logs as their appends see them, and the requests in
-//! the order in which they were accepted.
+//! What was accepted: the ends of the logs as their appends see them, and the requests that are in
+//! no file yet, in the order in which they were accepted.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::block::Prospect;
-use super::frame::{Change, Span};
+use super::frame::Span;
 use super::keys;
-use super::tail::{Singles, Tail};
+use super::note::Append;
+use super::tail::{Tail, Waiting};
 use crate::log::{ConversationId, Head, Seq};
 use crate::store::{Level, Listed, Name, StoreError};
 
-/// The waiting bytes from which the writing thread writes without being asked.
-const WAITING_BYTES: usize = 64 << 10;
-/// The waiting bytes from which callers wait before they hand over more.
-const WAITING_BYTES_MAX: usize = 2 << 20;
+/// The bytes outside the tree from which they are brought into it.
+const SETTLE_BYTES: usize = 4 << 20;
+/// The bytes outside the tree from which callers wait before they hand over more.
+const UNSETTLED_BYTES_MAX: usize = 12 << 20;
 /// The bytes after which a group takes no further request.
-const GROUP_BYTES: usize = 128 << 10;
+const GROUP_BYTES: usize = 256 << 10;
 /// The longest that something waits for the disk. Below the half second that `Buffered` promises,
 /// so that writing itself has time.
 const BUFFER_TIME: Duration = Duration::from_millis(300);
@@ -33,52 +34,73 @@ pub(super) struct Claim {
     pub(super) newest: Head,
 }
 
-/// Something to write that was accepted.
+/// Something that was accepted: an append, or only the wish that what came before has a level.
 struct Request {
     number: u64,
     level: Level,
-    bytes: usize,
-    work: Work,
+    append: Option<Append>,
 }
 
-enum Work {
-    /// Records that continue a log up to a head.
-    Append(ConversationId, Span, Vec<Arc<[u8]>>),
-    /// Values as they are; none where only a level is asked for.
-    Changes(Vec<Change>),
-}
-
-/// What a group writes of a log.
-pub(super) struct Growth {
-    pub(super) conversation: ConversationId,
-    /// The log before.
-    pub(super) from: Option<Span>,
-    /// The log with these records.
-    pub(super) to: Span,
-    pub(super) records: Vec<Arc<[u8]>>,
-    /// The log's other records that are in no block; as they will be, once the group is built.
-    pub(super) singles: Singles,
-    pub(super) prospect: Prospect,
-}
-
-/// Requests that are written together.
+/// Requests that go to the journal together.
 pub(super) struct Group {
     /// The last request it takes.
     pub(super) number: u64,
     /// The highest level that one of them wants.
     pub(super) level: Level,
+    pub(super) appends: Vec<Append>,
+}
+
+/// What the tree is to take of a log.
+pub(super) struct Growth {
+    pub(super) conversation: ConversationId,
+    /// The log as the tree has it.
+    pub(super) from: Option<Span>,
+    /// Its first own entry.
+    pub(super) first: Seq,
+    pub(super) waiting: Vec<Waiting>,
+    pub(super) birth: Option<Vec<u8>>,
+    pub(super) last: Option<Seq>,
+    pub(super) prospect: Prospect,
+}
+
+/// What the tree is to take, all that was accepted.
+pub(super) struct Load {
+    /// The last request.
+    number: u64,
+    taken: Instant,
     pub(super) grown: Vec<Growth>,
-    pub(super) changes: Vec<Change>,
-    /// The keys of names that it gives.
-    pub(super) names: Vec<Vec<u8>>,
+    pub(super) derived: BTreeMap<Vec<u8>, Arc<[u8]>>,
+}
+
+/// What the tree took of a log.
+#[derive(Clone)]
+pub(super) struct Moved {
+    pub(super) conversation: ConversationId,
+    /// The log before.
+    pub(super) from: Option<Span>,
+    /// The log with it.
+    pub(super) to: Span,
+    /// How many records.
+    pub(super) count: usize,
+    pub(super) last: Option<Seq>,
+    pub(super) prospect: Prospect,
 }
 
 /// How far requests have come, by number: what is up to it has come so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reached {
-    applied: u64,
-    flushed: u64,
+    noted: u64,
     synced: u64,
+    settled: u64,
+}
+
+/// What the writing thread has to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Due {
+    /// Bring everything into the tree.
+    Settle,
+    /// Bring everything to the disk, then.
+    Note(Instant),
 }
 
 /// All that waits, and what is known of what was written.
@@ -88,17 +110,21 @@ pub(super) struct Queue {
     requests: VecDeque<Request>,
     /// Names that are not yet in the tree, by their keys.
     born: HashMap<Vec<u8>, ConversationId>,
-    /// The durable head of every log of which more is in the tree.
-    pub(super) behind: HashMap<ConversationId, Option<Head>>,
-    bytes: usize,
-    /// When the oldest request was accepted of those that wait.
+    /// Derived data that is not yet in the tree, by its keys.
+    pub(super) derived: BTreeMap<Vec<u8>, Arc<[u8]>>,
+    /// The heads that the journal's system has and its disk may not.
+    unsynced: HashMap<ConversationId, Head>,
+    /// The bytes of records, and of derived data, that are not in the tree.
+    record_bytes: usize,
+    derived_bytes: usize,
+    /// When the oldest request was accepted of those that are in no file.
     waiting_since: Option<Instant>,
-    /// When the oldest change was applied that is not synced.
+    /// When the oldest was noted of what is not synced.
     unsynced_since: Option<Instant>,
     /// The number of the newest request.
     newest: u64,
     reached: Reached,
-    /// Whether somebody writes.
+    /// Whether somebody writes to the journal.
     pub(super) writing: bool,
     /// Whether the last handle is gone.
     pub(super) closing: bool,
@@ -168,15 +194,19 @@ impl std::fmt::Debug for Queue {
 impl Queue {
     /// Whether it takes no more for now.
     pub(super) fn is_full(&self) -> bool {
-        self.bytes >= WAITING_BYTES_MAX
+        self.unsettled_bytes() >= UNSETTLED_BYTES_MAX
     }
 
-    /// Moves the head of a log whose tail is known, or says why not. `named`: the name's record and
-    /// who has the name, where the log is to be born.
+    fn unsettled_bytes(&self) -> usize {
+        self.record_bytes.saturating_add(self.derived_bytes)
+    }
+
+    /// Moves the head of a log whose tail is known, or says why not. `named`: the key of the log's
+    /// name and who has the name, where the log is to be born.
     pub(super) fn append(
         &mut self,
         claim: Claim,
-        named: Option<(Change, Option<ConversationId>)>,
+        named: Option<(Vec<u8>, Option<ConversationId>)>,
         records: Vec<Arc<[u8]>>,
         level: Level,
     ) -> Result<u64, StoreError> {
@@ -185,50 +215,92 @@ impl Queue {
         if head != claim.expected {
             return Err(StoreError::Stale { head });
         }
-        if let (Some(name), Some((_, Some(conversation)))) = (&claim.birth, &named) {
-            let (name, conversation) = (name.clone(), *conversation);
-            return Err(StoreError::NameTaken { name, conversation });
-        }
+        let name = match (&claim.birth, named) {
+            (Some(name), Some((_, Some(conversation)))) => {
+                let name = name.clone();
+                return Err(StoreError::NameTaken { name, conversation });
+            }
+            (_, named) => named.map(|(key, _)| key),
+        };
         let span = Span {
             first: tail.span.map_or(claim.first, |span| span.first),
             head: claim.newest,
         };
-        tail.span = Some(span);
-        tail.waiting.extend(records.iter().cloned());
-        let bytes = records
-            .iter()
-            .fold(0_usize, |n, r| n.saturating_add(r.len()));
-        if let Some(((key, value), None)) = named {
-            self.born.insert(key.clone(), claim.conversation);
-            // Of no size, so that no group ends between the name and the log.
-            self.push(Level::Buffered, 0, Work::Changes(vec![(key, value)]));
+        let append = Append {
+            conversation: claim.conversation,
+            span,
+            name,
+            records,
+        };
+        self.grow(&append);
+        Ok(self.push(level, Some(append)))
+    }
+
+    /// A log whose tail is known has these records from now on.
+    fn grow(&mut self, append: &Append) {
+        let bytes = append.records.iter().map(|record| record.len());
+        self.record_bytes = bytes.fold(self.record_bytes, usize::saturating_add);
+        if let Some(name) = &append.name {
+            self.born.insert(name.clone(), append.conversation);
         }
-        let work = Work::Append(claim.conversation, span, records);
-        Ok(self.push(level, bytes, work))
+        let tail = self.tails.entry(append.conversation).or_default();
+        tail.grow(append);
     }
 
-    /// Has values written; gives the request's number.
-    pub(super) fn write(&mut self, changes: Vec<Change>, level: Level) -> u64 {
-        let bytes = changes.iter().fold(0_usize, |n, (_, value)| {
-            n.saturating_add(value.as_ref().map_or(0, Vec::len))
-        });
-        self.push(level, bytes, Work::Changes(changes))
-    }
-
-    fn push(&mut self, level: Level, bytes: usize, work: Work) -> u64 {
+    /// Takes what the journal has of a log, and the tree may have too; false where it does not
+    /// continue the log.
+    pub(super) fn restore(&mut self, mut append: Append) -> bool {
+        let tail = self.tails.entry(append.conversation).or_default();
+        let next = tail
+            .span
+            .map_or(append.span.first, |span| span.head.seq.next());
+        let Some(first) = append.first() else {
+            return false;
+        };
+        if append.span.head.seq < next {
+            return true;
+        }
+        let Some(known) = next.0.checked_sub(first.0) else {
+            return false;
+        };
+        let known = usize::try_from(known).unwrap_or(usize::MAX);
+        append.records.drain(..known.min(append.records.len()));
+        self.grow(&append);
         self.newest = self.newest.saturating_add(1);
-        self.bytes = self.bytes.saturating_add(bytes);
+        self.reached.noted = self.newest;
+        self.reached.synced = self.newest;
+        if let Some(tail) = self.tails.get_mut(&append.conversation) {
+            tail.note(append.span);
+            tail.synced(append.span.head);
+        }
+        true
+    }
+
+    /// Asks for a level of all that was accepted; gives the request's number.
+    pub(super) fn ask(&mut self, level: Level) -> u64 {
+        self.push(level, None)
+    }
+
+    fn push(&mut self, level: Level, append: Option<Append>) -> u64 {
+        self.newest = self.newest.saturating_add(1);
         self.waiting_since.get_or_insert_with(Instant::now);
         self.requests.push_back(Request {
             number: self.newest,
             level,
-            bytes,
-            work,
+            append,
         });
         self.newest
     }
 
-    /// A record that waits to be written.
+    /// Takes derived data, for the tree to have after all that was accepted before.
+    pub(super) fn derive(&mut self, key: Vec<u8>, bytes: &[u8]) {
+        let before = self.derived.insert(key, bytes.into());
+        let before = before.map_or(0, |before| before.len());
+        let others = self.derived_bytes.saturating_sub(before);
+        self.derived_bytes = others.saturating_add(bytes.len());
+    }
+
+    /// A record that is not in the tree.
     pub(super) fn record(&self, conversation: ConversationId, seq: Seq) -> Option<Arc<[u8]>> {
         self.tails.get(&conversation)?.record(seq)
     }
@@ -253,15 +325,20 @@ impl Queue {
     /// The number of the newest request that has come to a level.
     pub(super) fn reached(&self, level: Level) -> u64 {
         match level {
-            Level::Buffered => self.reached.applied,
-            Level::Flushed => self.reached.flushed,
+            Level::Buffered => self.newest,
+            Level::Flushed => self.reached.noted,
             Level::Synced => self.reached.synced,
         }
     }
 
-    /// Whether anything waits to be written.
+    /// The newest request up to which all is in the tree, on the disk.
+    pub(super) fn settled(&self) -> u64 {
+        self.reached.settled
+    }
+
+    /// Whether anything is outside the tree.
     pub(super) fn waits(&self) -> bool {
-        !self.requests.is_empty()
+        !self.derived.is_empty() || self.reached.settled < self.newest
     }
 
     /// A bell that is rung when a request has come to a level; number 0: when anything happens.
@@ -295,134 +372,167 @@ impl Queue {
         self.requests.len()
     }
 
-    /// When the writing thread has something to do.
-    pub(super) fn due(&self) -> Option<Instant> {
+    /// What the writing thread has to do next.
+    pub(super) fn due(&self) -> Option<Due> {
+        if self.unsettled_bytes() >= SETTLE_BYTES {
+            return Some(Due::Settle);
+        }
+        self.due_to_note().map(Due::Note)
+    }
+
+    /// When what waits has to go to the disk.
+    pub(super) fn due_to_note(&self) -> Option<Instant> {
         let since = match (self.waiting_since, self.unsynced_since) {
             (Some(waiting), Some(unsynced)) => waiting.min(unsynced),
             (waiting, unsynced) => waiting.or(unsynced)?,
         };
-        let much = self.bytes >= WAITING_BYTES;
-        let due = since.checked_add(BUFFER_TIME);
-        if much { Some(since) } else { due }
-    }
-
-    /// Whether something has waited for so long that it must go to the disk.
-    pub(super) fn is_late(&self) -> bool {
-        let late = |since: Instant| since.elapsed() >= BUFFER_TIME;
-        self.waiting_since.is_some_and(late) || self.unsynced_since.is_some_and(late)
+        since.checked_add(BUFFER_TIME)
     }
 
     /// The oldest requests, up to a size.
     pub(super) fn take(&mut self) -> Group {
         let mut group = Group {
-            number: self.reached.applied,
+            number: self.reached.noted,
             level: Level::Buffered,
-            grown: Vec::new(),
-            changes: Vec::new(),
-            names: Vec::new(),
+            appends: Vec::new(),
         };
-        let mut places: HashMap<ConversationId, usize> = HashMap::new();
         let (mut bytes, waited) = (0_usize, self.requests.len());
         while bytes < GROUP_BYTES {
             let Some(request) = self.requests.pop_front() else {
                 break;
             };
-            bytes = bytes.saturating_add(request.bytes);
             group.number = request.number;
             group.level = group.level.max(request.level);
-            match request.work {
-                Work::Changes(changes) => {
-                    let names = changes
-                        .iter()
-                        .filter(|(key, _)| self.born.contains_key(key));
-                    group.names.extend(names.map(|(key, _)| key.clone()));
-                    group.changes.extend(changes);
-                }
-                Work::Append(conversation, to, records) => {
-                    let next = group.grown.len();
-                    let place = *places.entry(conversation).or_insert(next);
-                    match group.grown.get_mut(place) {
-                        Some(growth) => {
-                            growth.to = to;
-                            growth.records.extend(records);
-                        }
-                        None => group.grown.push(self.growth(conversation, to, records)),
-                    }
-                }
+            if let Some(append) = request.append {
+                let sizes = append.records.iter().map(|record| record.len());
+                bytes = sizes.fold(bytes, usize::saturating_add);
+                group.appends.push(append);
             }
         }
         self.crowd = waited.saturating_sub(self.requests.len());
-        self.bytes = self.bytes.saturating_sub(bytes);
         if self.requests.is_empty() {
             self.waiting_since = None;
         }
         group
     }
 
-    fn growth(
-        &mut self,
-        conversation: ConversationId,
-        to: Span,
-        records: Vec<Arc<[u8]>>,
-    ) -> Growth {
-        let tail = self.tails.entry(conversation).or_default();
-        let from = tail.written;
-        // Before it is applied: a reader that finds no note may take the head for durable.
-        let durable = from.map(|span| span.head);
-        self.behind.entry(conversation).or_insert(durable);
-        Growth {
-            conversation,
-            from,
-            to,
-            records,
-            singles: tail.singles,
-            prospect: tail.prospect,
+    /// The journal's system has a group.
+    pub(super) fn noted(&mut self, group: &Group) {
+        for append in &group.appends {
+            if let Some(tail) = self.tails.get_mut(&append.conversation) {
+                tail.note(append.span);
+            }
+            self.unsynced.insert(append.conversation, append.span.head);
         }
+        if !group.appends.is_empty() {
+            self.unsynced_since.get_or_insert_with(Instant::now);
+        }
+        self.reached.noted = self.reached.noted.max(group.number);
     }
 
-    /// A group is in the tree.
-    pub(super) fn applied(&mut self, group: Group) {
-        for growth in group.grown {
-            if let Some(tail) = self.tails.get_mut(&growth.conversation) {
-                let count = growth.records.len().min(tail.waiting.len());
-                tail.waiting.drain(..count);
-                tail.written = Some(growth.to);
-                tail.singles = growth.singles;
-                tail.prospect = growth.prospect;
+    /// What was noted is on the disk.
+    pub(super) fn synced(&mut self) {
+        for (conversation, head) in self.unsynced.drain() {
+            if let Some(tail) = self.tails.get_mut(&conversation) {
+                tail.synced(head);
             }
         }
-        for name in group.names {
+        self.reached.synced = self.reached.noted;
+        self.unsynced_since = None;
+    }
+
+    /// Everything that the tree has not got.
+    pub(super) fn load(&self) -> Load {
+        let waiting = self
+            .tails
+            .iter()
+            .filter(|(_, tail)| !tail.waiting.is_empty());
+        let grown = waiting.filter_map(|(conversation, tail)| {
+            Some(Growth {
+                conversation: *conversation,
+                from: tail.written,
+                first: tail.span?.first,
+                waiting: tail.waiting.iter().cloned().collect(),
+                birth: tail.birth.clone(),
+                last: tail.last,
+                prospect: tail.prospect,
+            })
+        });
+        Load {
+            number: self.newest,
+            taken: Instant::now(),
+            grown: grown.collect(),
+            derived: self.derived.clone(),
+        }
+    }
+
+    /// The tree has something of a log.
+    pub(super) fn moved(&mut self, moved: &Moved) {
+        let Some(tail) = self.tails.get_mut(&moved.conversation) else {
+            return;
+        };
+        let count = moved.count.min(tail.waiting.len());
+        let gone = tail.waiting.drain(..count);
+        let bytes = gone.fold(0, |sum: usize, one| sum.saturating_add(one.record.len()));
+        self.record_bytes = self.record_bytes.saturating_sub(bytes);
+        tail.written = Some(moved.to);
+        tail.note(moved.to);
+        tail.last = moved.last;
+        tail.prospect = moved.prospect;
+        if let Some(name) = tail.birth.take() {
             self.born.remove(&name);
         }
-        self.reached.applied = group.number;
     }
 
-    /// Something was applied.
-    pub(super) fn changed(&mut self) {
-        self.unsynced_since.get_or_insert_with(Instant::now);
+    /// The tree has a load, on the disk.
+    pub(super) fn settle(&mut self, load: &Load) {
+        for (key, bytes) in &load.derived {
+            if self
+                .derived
+                .get(key)
+                .is_some_and(|now| Arc::ptr_eq(now, bytes))
+            {
+                self.derived.remove(key);
+                self.derived_bytes = self.derived_bytes.saturating_sub(bytes.len());
+            }
+        }
+        for growth in &load.grown {
+            if let Some(tail) = self.tails.get_mut(&growth.conversation)
+                && let Some(written) = tail.written
+            {
+                tail.synced(written.head);
+            }
+        }
+        let Reached {
+            noted,
+            synced,
+            settled,
+        } = &mut self.reached;
+        if *noted <= load.number {
+            self.unsynced_since = None;
+        }
+        for reached in [noted, synced, settled] {
+            *reached = load.number.max(*reached);
+        }
+        let waits = |request: &Request| request.number > load.number;
+        while self.requests.front().is_some_and(|request| !waits(request)) {
+            self.requests.pop_front();
+        }
+        self.waiting_since = (!self.requests.is_empty()).then_some(load.taken);
     }
 
-    /// What was applied was handed to the system.
-    pub(super) fn flushed(&mut self) {
-        self.reached.flushed = self.reached.applied;
-    }
-
-    /// What was applied is on the disk.
-    pub(super) fn synced(&mut self) {
-        self.flushed();
-        self.reached.synced = self.reached.applied;
-        self.unsynced_since = None;
-        self.behind.clear();
-    }
-
-    /// A write failed: nothing that waits will be written, and nothing is known any more.
+    /// A write failed: nothing that waits will be written, and nothing is known any more of what was
+    /// not.
     pub(super) fn give_up(&mut self) {
         self.requests.clear();
-        self.tails.clear();
-        self.born.clear();
-        self.bytes = 0;
+        self.tails.values_mut().for_each(Tail::give_up);
+        let tails = &self.tails;
+        self.born
+            .retain(|_, owner| tails.get(owner).is_some_and(|tail| tail.span.is_some()));
+        self.derived.clear();
         self.waiting_since = None;
         self.unsynced_since = None;
+        (self.record_bytes, self.derived_bytes) = (0, 0);
         for sleeper in self.sleepers.drain(..) {
             sleeper.bell.ring(Ring::Look);
         }
@@ -430,11 +540,8 @@ impl Queue {
 
     /// Makes room for another log's end. Only the ends go of which all is in the tree.
     pub(super) fn make_room(&mut self) {
-        if self.tails.len() < TAILS_MAX {
-            return;
+        if self.tails.len() >= TAILS_MAX {
+            self.tails.retain(|_, tail| !tail.waiting.is_empty());
         }
-        let used: HashSet<ConversationId> = self.behind.keys().copied().collect();
-        self.tails
-            .retain(|id, tail| !tail.waiting.is_empty() || used.contains(id));
     }
 }

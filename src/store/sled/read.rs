@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::block::Block;
 use super::engine::{ContentError, damaged};
-use super::record::{self, Encoded, Held};
+use super::record::{self, Encoded, Held, Parts};
 use super::tail::place;
-use super::{SledStore, at, check, frame, keys, tally};
+use super::{SledStore, check, frame, keys, tally};
 use crate::log::{ConversationId, Seq};
-use crate::store::{Listed, Payload, StoreError};
+use crate::store::{Listed, Payload, PayloadRef, ShowRecord, StoreError};
 
 impl SledStore {
     pub(super) fn read_entries(
@@ -41,7 +41,55 @@ impl SledStore {
             let missing = || place(conversation, Some(next), "the entry is missing".into());
             let found = found.ok_or_else(missing)?;
             in_block = matches!(found, Found::Packed(_));
-            match show_from(&found, next..=to, show) {
+            match show_from(&found, next..=to, &mut |seq, record| {
+                show(seq, record.entry)
+            }) {
+                Shown::All(behind) if behind > next => next = behind,
+                Shown::All(_) => return Err(missing()),
+                Shown::Told => return Ok(()),
+                Shown::Flawed(seq) => {
+                    return Err(place(conversation, Some(seq), CONTRADICTION.into()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Self::read_entries`], with payloads, and past the blocks that are kept: whoever reads a
+    /// whole log needs no block twice.
+    pub(super) fn read_records(
+        &self,
+        conversation: ConversationId,
+        from: Seq,
+        to: Seq,
+        show: ShowRecord<'_>,
+    ) -> Result<(), StoreError> {
+        self.settle()?; // so that no block of it comes while it is read
+        let Some(span) = self.shared().span(conversation)? else {
+            return Ok(());
+        };
+        let to = to.min(span.head.seq);
+        if from < span.first || from > to {
+            return Ok(());
+        }
+        let mut packed = self
+            .shared()
+            .blocks
+            .from(self.engine(), conversation, from)?;
+        let mut next = from;
+        while next <= to {
+            let missing = || place(conversation, Some(next), "the entry is missing".into());
+            let found = match packed.beginning(next)? {
+                Some(block) => Found::Packed(block),
+                None => self.find_record(conversation, next)?.ok_or_else(missing)?,
+            };
+            let shown = show_from(&found, next..=to, &mut |seq, record| {
+                show(seq, record.entry, &|index| Ok(payload_of(record, index)))
+            });
+            if let Found::Packed(block) = found {
+                packed.done_with(block);
+            }
+            match shown {
                 Shown::All(behind) if behind > next => next = behind,
                 Shown::All(_) => return Err(missing()),
                 Shown::Told => return Ok(()),
@@ -77,45 +125,24 @@ impl SledStore {
         };
         let flawed = || place(conversation, Some(seq), CONTRADICTION.into());
         let record = found.record(seq).and_then(Encoded::read);
-        match record.ok_or_else(flawed)?.payload(index) {
-            None | Some(Held::Destroyed) => Ok(None),
-            Some(Held::Whole(salted)) => {
-                let payload = record::read_payload(salted);
-                payload.map(Some).ok_or_else(flawed)
-            }
-        }
+        let payload = payload_of(&record.ok_or_else(flawed)?, index);
+        Ok(payload.map(PayloadRef::into_owned))
     }
 
-    /// The record of an entry, wherever it is. It may move from one place to the next while they are
-    /// looked at; so where it is in none, they are looked at again while nothing moves.
+    /// The record of an entry, wherever it is: it is in the tree before it ceases to wait.
     fn find_record(
         &self,
         conversation: ConversationId,
         seq: Seq,
     ) -> Result<Option<Found>, StoreError> {
-        match self.look(conversation, seq)? {
-            None => {
-                let _gate = self.shared().gate();
-                self.look(conversation, seq)
-            }
-            found => Ok(found),
-        }
-    }
-
-    fn look(&self, conversation: ConversationId, seq: Seq) -> Result<Option<Found>, StoreError> {
-        let (shared, engine) = (self.shared(), self.engine());
+        let shared = self.shared();
         if let Some(block) = shared.blocks.kept_holding(conversation, seq) {
             return Ok(Some(Found::Packed(block)));
         }
         if let Some(record) = shared.queue().record(conversation, seq) {
             return Ok(Some(Found::Waiting(seq, record)));
         }
-        let single = engine.content(&keys::entry(conversation, seq));
-        let single = single.map_err(|e| at(conversation, Some(seq), "the entry", e))?;
-        if let Some(record) = single {
-            return Ok(Some(Found::Single(seq, record)));
-        }
-        let block = shared.blocks.holding(engine, conversation, seq)?;
+        let block = shared.blocks.holding(self.engine(), conversation, seq)?;
         Ok(block.map(Found::Packed))
     }
 
@@ -144,7 +171,11 @@ impl SledStore {
         conversation: ConversationId,
         name: &str,
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        match self.engine().content(&keys::derived(conversation, name)) {
+        let key = keys::derived(conversation, name);
+        if let Some(bytes) = self.shared().queue().derived.get(&key) {
+            return Ok(Some(bytes.to_vec()));
+        }
+        match self.engine().content(&key) {
             Ok(found) => Ok(found),
             // It may vanish at any time, and can be made again; `check` still reports it.
             Err(ContentError::Flawed(_)) => Ok(None),
@@ -163,8 +194,22 @@ impl SledStore {
         if from >= to {
             return Ok(None);
         }
+        // What waits is newer than what is in the tree, and moves from the one to the other.
+        let waiting = self
+            .shared()
+            .queue()
+            .derived
+            .range(from.clone()..to.clone())
+            .next_back()
+            .map(|(key, bytes)| (key.clone(), bytes.to_vec()));
         for found in self.engine().scan(&from, &to)?.backwards() {
             let (key, _) = found?;
+            if waiting
+                .as_ref()
+                .is_some_and(|(newest, _)| newest[..] >= key[..])
+            {
+                break;
+            }
             let Some((base, 0)) = keys::content(&key) else {
                 continue; // read with the first chunk
             };
@@ -175,17 +220,34 @@ impl SledStore {
                 return Ok(Some((name.to_owned(), bytes)));
             }
         }
-        Ok(None)
+        let named =
+            |(key, bytes): (Vec<u8>, _)| Some((keys::derived_name(&key)?.to_owned(), bytes));
+        Ok(waiting.and_then(named))
+    }
+
+    /// Has everything that was accepted in the tree, where it is written to.
+    fn settle(&self) -> Result<(), StoreError> {
+        if self.inner.salvage.is_some() || self.shared().poisoned().is_some() {
+            return Ok(());
+        }
+        self.shared().settle()
+    }
+
+    pub(super) fn read_check_beside(&self, listed: &Listed) -> Result<Vec<StoreError>, StoreError> {
+        let mut found = check::check_beside(self.engine(), self.shared().gate_of(), listed);
+        found.extend(self.shared().media.strays(listed.conversation)?);
+        Ok(found)
     }
 
     pub(super) fn read_check(
         &self,
         conversation: Option<ConversationId>,
     ) -> Result<Vec<StoreError>, StoreError> {
+        self.settle()?; // so that it is all there to be looked at
         let mut found = check::check(self.engine(), self.shared().gate_of(), conversation);
         found.extend(self.shared().media.check(conversation)?);
         if conversation.is_none() {
-            let synced = self.inner.directory.synced()?;
+            let synced = self.inner.directory.synced()?.map(|synced| synced.tally);
             let _gate = self.shared().gate();
             found.extend(tally::verify(self.engine(), synced).err());
             if self.inner.salvage.as_ref().is_some_and(|s| s.passed_over) {
@@ -193,6 +255,8 @@ impl SledStore {
                             missing, or as it was before";
                 found.push(damaged(what.into()));
             }
+            let journal = self.inner.salvage.as_ref().and_then(|s| s.journal.clone());
+            found.extend(journal.map(damaged));
         }
         Ok(found)
     }
@@ -211,14 +275,14 @@ enum Shown {
 fn show_from(
     found: &Found,
     wanted: RangeInclusive<Seq>,
-    show: &mut dyn FnMut(Seq, &[u8]) -> ControlFlow<()>,
+    show: &mut dyn FnMut(Seq, &Encoded<'_>) -> ControlFlow<()>,
 ) -> Shown {
     let (mut next, last) = wanted.into_inner();
     while let Some(record) = found.record(next) {
         let Some(record) = Encoded::read(record) else {
             return Shown::Flawed(next);
         };
-        if show(next, record.entry).is_break() || next >= last {
+        if show(next, &record).is_break() || next >= last {
             return Shown::Told;
         }
         next = next.next();
@@ -226,21 +290,26 @@ fn show_from(
     Shown::All(next)
 }
 
+fn payload_of<'a>(record: &Encoded<'a>, index: u32) -> Option<PayloadRef<'a>> {
+    match record.payload(index)? {
+        Held::Destroyed => None,
+        Held::Whole { salt, words } => Some(record::lent(salt, words)),
+    }
+}
+
 const CONTRADICTION: &str = "the entry's lengths contradict each other";
 
 /// Where a record was found.
 enum Found {
     Waiting(Seq, Arc<[u8]>),
-    Single(Seq, Vec<u8>),
     Packed(Arc<Block>),
 }
 
 impl Found {
     /// The record of an entry, where it is here as well.
-    fn record(&self, seq: Seq) -> Option<&[u8]> {
+    fn record(&self, seq: Seq) -> Option<Parts<'_>> {
         match self {
-            Self::Waiting(own, record) => (*own == seq).then_some(record),
-            Self::Single(own, record) => (*own == seq).then_some(record),
+            Self::Waiting(own, record) => (*own == seq).then(|| Parts::of(record)),
             Self::Packed(block) => block.record(seq),
         }
     }

@@ -1,38 +1,69 @@
 //! One entry with its payloads, as bytes that are stored and packed together.
 //!
-//! Entry length, number of payloads, the size of each payload with its salt (0: destroyed), then
-//! the entry, then the payloads one behind the other.
+//! The head: entry length, number of payloads, the size of each payload with its salt (0: destroyed),
+//! then the entry, then the salts. Behind it the words: the payloads one behind the other. In a block
+//! the words of all its records lie apart from the heads, which are of hashes and shrink otherwise.
 
 use super::frame::length;
 use super::keys;
-use crate::store::{Payload, Record};
+use crate::store::{Payload, PayloadRef, Record};
 
 const NUMBER_BYTES: usize = 4;
+const SALT_BYTES: usize = 32;
 
-/// The bytes of a record.
+/// The bytes of a record: the length of its head, the head, the words.
 pub(super) fn encode(record: &Record) -> Vec<u8> {
-    let payloads = || record.payloads.iter().map(Option::as_ref);
-    let sizes = payloads().map(|payload| payload.map_or(0, size));
-    let words = sizes.fold(0_usize, usize::saturating_add);
-    let table = record.payloads.len().saturating_add(2);
-    let table = table.saturating_mul(NUMBER_BYTES);
-    let whole = table.saturating_add(record.entry.len());
-    let mut bytes = Vec::with_capacity(whole.saturating_add(words));
-    bytes.extend(length(record.entry.len()).to_be_bytes());
-    bytes.extend(length(record.payloads.len()).to_be_bytes());
-    for payload in payloads() {
-        bytes.extend(length(payload.map_or(0, size)).to_be_bytes());
+    join(&record.entry, &record.payloads)
+}
+
+fn join(entry: &[u8], payloads: &[Option<Payload>]) -> Vec<u8> {
+    let held = || payloads.iter().flatten();
+    let words = held().fold(0_usize, |n, one| n.saturating_add(one.bytes.len()));
+    let table = payloads.len().saturating_add(2);
+    let salts = held().count().saturating_mul(SALT_BYTES);
+    let head = table.saturating_mul(NUMBER_BYTES).saturating_add(salts);
+    let head = head.saturating_add(entry.len());
+    let whole = head.saturating_add(words).saturating_add(NUMBER_BYTES);
+    let mut bytes = Vec::with_capacity(whole);
+    bytes.extend(length(head).to_be_bytes());
+    bytes.extend(length(entry.len()).to_be_bytes());
+    bytes.extend(length(payloads.len()).to_be_bytes());
+    for payload in payloads {
+        let size = payload.as_ref().map_or(0, size);
+        bytes.extend(length(size).to_be_bytes());
     }
-    bytes.extend(&record.entry);
-    for payload in payloads().flatten() {
-        bytes.extend(payload.salt);
-        bytes.extend(&payload.bytes);
-    }
+    bytes.extend(entry);
+    held().for_each(|payload| bytes.extend(payload.salt));
+    held().for_each(|payload| bytes.extend(&payload.bytes));
     bytes
 }
 
 fn size(payload: &Payload) -> usize {
-    payload.bytes.len().saturating_add(payload.salt.len())
+    payload.bytes.len().saturating_add(SALT_BYTES)
+}
+
+/// A record's head and its words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Parts<'a> {
+    pub(super) head: &'a [u8],
+    pub(super) words: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+    /// The parts of what [`encode`] gives; all of it is the head where it is something else.
+    pub(super) fn of(bytes: &'a [u8]) -> Self {
+        let split = || {
+            let (head, rest) = bytes.split_first_chunk::<NUMBER_BYTES>()?;
+            let head = usize::try_from(u32::from_be_bytes(*head)).ok()?;
+            rest.split_at_checked(head)
+        };
+        let (head, words) = split().unwrap_or((bytes, &[]));
+        Self { head, words }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.head.len().saturating_add(self.words.len())
+    }
 }
 
 /// A record's bytes, taken apart.
@@ -42,35 +73,45 @@ pub(super) struct Encoded<'a> {
     pub(super) entry: &'a [u8],
     /// Per payload its size with the salt.
     table: &'a [u8],
-    /// The payloads, one behind the other.
-    payloads: &'a [u8],
+    /// The salts of those payloads that are there, one behind the other.
+    salts: &'a [u8],
+    /// Their words, likewise.
+    words: &'a [u8],
 }
 
 /// What an entry has of a payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Held<'a> {
-    /// Salt and bytes.
-    Whole(&'a [u8]),
-    /// Nothing any more: salt and bytes were destroyed.
+    Whole {
+        salt: &'a [u8; SALT_BYTES],
+        words: &'a [u8],
+    },
+    /// Nothing any more: salt and words were destroyed.
     Destroyed,
 }
 
 impl<'a> Encoded<'a> {
     /// Takes a record apart; `None` where its lengths contradict each other.
-    pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
-        let (entry, rest) = bytes.split_first_chunk::<NUMBER_BYTES>()?;
+    pub(super) fn read(Parts { head, words }: Parts<'a>) -> Option<Self> {
+        let (entry, rest) = head.split_first_chunk::<NUMBER_BYTES>()?;
         let (count, rest) = rest.split_first_chunk::<NUMBER_BYTES>()?;
         let count = usize::try_from(u32::from_be_bytes(*count)).ok()?;
         let (table, rest) = rest.split_at_checked(count.checked_mul(NUMBER_BYTES)?)?;
         let entry = usize::try_from(u32::from_be_bytes(*entry)).ok()?;
-        let (entry, payloads) = rest.split_at_checked(entry)?;
+        let (entry, salts) = rest.split_at_checked(entry)?;
         let record = Self {
             entry,
             table,
-            payloads,
+            salts,
+            words,
         };
-        let used = record.sizes().try_fold(0_usize, usize::checked_add)?;
-        (used == payloads.len()).then_some(record)
+        let held = record.sizes().filter(|size| *size > 0);
+        let (mut salted, mut spoken) = (0_usize, 0_usize);
+        for size in held {
+            salted = salted.checked_add(SALT_BYTES)?;
+            spoken = spoken.checked_add(size.checked_sub(SALT_BYTES)?)?;
+        }
+        (salted == salts.len() && spoken == words.len()).then_some(record)
     }
 
     fn sizes(&self) -> impl Iterator<Item = usize> + use<'a> {
@@ -81,40 +122,42 @@ impl<'a> Encoded<'a> {
     /// A payload; `None` where the entry has none at this place.
     pub(super) fn payload(&self, index: u32) -> Option<Held<'a>> {
         let index = usize::try_from(index).ok()?;
-        let size = self.sizes().nth(index)?;
-        let start = self.sizes().take(index).fold(0, usize::saturating_add);
-        match size {
-            0 => Some(Held::Destroyed),
-            size => self
-                .payloads
-                .get(start..start.saturating_add(size))
-                .map(Held::Whole),
-        }
+        self.payloads().nth(index)
     }
 
-    /// The bytes of this record without the payload at `index`.
+    fn payloads(&self) -> impl Iterator<Item = Held<'a>> + use<'a> {
+        let (mut salts, mut words) = (self.salts, self.words);
+        self.sizes().map_while(move |size| {
+            let Some(size) = size.checked_sub(SALT_BYTES) else {
+                return Some(Held::Destroyed);
+            };
+            let (salt, more) = salts.split_first_chunk::<SALT_BYTES>()?;
+            let (own, rest) = words.split_at_checked(size)?;
+            (salts, words) = (more, rest);
+            Some(Held::Whole { salt, words: own })
+        })
+    }
+
+    /// The record without the payload at `index`, as [`encode`] gives it.
     pub(super) fn without(&self, index: u32) -> Vec<u8> {
-        let mut bytes = length(self.entry.len()).to_be_bytes().to_vec();
-        bytes.extend(length(self.sizes().count()).to_be_bytes());
-        let kept = |number: u32| match self.payload(number) {
-            Some(Held::Whole(payload)) if number != index => payload,
-            _ => &[],
-        };
-        let all = || (0_u32..).zip(self.sizes()).map(|(number, _)| kept(number));
-        all().for_each(|payload| bytes.extend(length(payload.len()).to_be_bytes()));
-        bytes.extend(self.entry);
-        all().for_each(|payload| bytes.extend(payload));
-        bytes
+        let payloads = (0_u32..)
+            .zip(self.payloads())
+            .map(|(number, held)| match held {
+                Held::Whole { salt, words } if number != index => {
+                    Some(lent(salt, words).into_owned())
+                }
+                _ => None,
+            });
+        join(self.entry, &payloads.collect::<Vec<_>>())
     }
 }
 
-/// Salt and bytes apart again.
-pub(super) fn read_payload(salted: &[u8]) -> Option<Payload> {
-    let (salt, bytes) = salted.split_first_chunk::<32>()?;
-    Some(Payload {
+/// A payload, lent.
+pub(super) fn lent<'a>(salt: &[u8; SALT_BYTES], words: &'a [u8]) -> PayloadRef<'a> {
+    PayloadRef {
         salt: *salt,
-        bytes: bytes.to_vec(),
-    })
+        bytes: words.into(),
+    }
 }
 
 #[cfg(test)]
@@ -142,7 +185,7 @@ mod tests {
     fn holds(record: &Encoded<'_>, index: u32, payload: Option<&Payload>) -> bool {
         match record.payload(index) {
             None => false,
-            Some(Held::Whole(salted)) => read_payload(salted).as_ref() == payload,
+            Some(Held::Whole { salt, words }) => Some(&lent(salt, words).into_owned()) == payload,
             Some(Held::Destroyed) => payload.is_none(),
         }
     }
@@ -151,9 +194,9 @@ mod tests {
         #[test]
         fn a_record_is_read_back_from_its_bytes(given in records(), gone in 0_u32..6) {
             let bytes = encode(&given);
-            let read = Encoded::read(&bytes).unwrap();
+            let read = Encoded::read(Parts::of(&bytes)).unwrap();
             let without = read.without(gone);
-            let less = Encoded::read(&without).unwrap();
+            let less = Encoded::read(Parts::of(&without)).unwrap();
             prop_assert_eq!(read.entry, &given.entry[..]);
             prop_assert_eq!(less.entry, &given.entry[..]);
             for (index, payload) in (0..).zip(&given.payloads) {
@@ -165,7 +208,7 @@ mod tests {
 
         #[test]
         fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(0_u8..4, 0..60)) {
-            if let Some(read) = Encoded::read(&bytes) {
+            if let Some(read) = Encoded::read(Parts::of(&bytes)) {
                 let _ = (read.payload(0), read.without(1));
             }
         }

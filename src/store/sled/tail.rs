@@ -1,89 +1,101 @@
-//! The ends of logs: where the next record goes, and what is not yet packed.
+//! The ends of logs: where the next record goes, and what is not yet in the tree.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::block::{self, Prospect};
-use super::engine::{ContentError, Engine};
+use super::engine::Engine;
 use super::frame::{self, First, Span};
 use super::keys;
-use crate::log::{ConversationId, Seq};
+use super::note::Append;
+use crate::log::{ConversationId, Hash, Head, Seq};
 use crate::store::StoreError;
 
-/// The records of a log that are in no block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Singles {
-    /// How many.
-    pub(super) count: usize,
-    /// Their bytes.
-    pub(super) bytes: usize,
-    /// Whether one is damaged, so that they cannot be packed.
-    pub(super) stuck: bool,
+/// A record that is not in the tree.
+#[derive(Clone, Debug)]
+pub(super) struct Waiting {
+    pub(super) record: Arc<[u8]>,
+    /// The log's head with it, where its append ends with it: only there may the log end.
+    pub(super) end: Option<Hash>,
 }
 
-/// The end of a log. What it says of the tree changes only when a group was applied.
+/// The end of a log.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
     /// The log with all that was accepted.
     pub(super) span: Option<Span>,
-    /// The log as it is in the tree.
+    /// The log as the journal or the tree have it.
+    pub(super) noted: Option<Span>,
+    /// Its newest entry that is on the disk.
+    pub(super) durable: Option<Head>,
+    /// The log as the tree has it.
     pub(super) written: Option<Span>,
-    /// The records between the two.
-    pub(super) waiting: VecDeque<Arc<[u8]>>,
-    pub(super) singles: Singles,
+    /// The records between what the tree has and what was accepted.
+    pub(super) waiting: VecDeque<Waiting>,
+    /// The key of its name, where that is not in the tree.
+    pub(super) birth: Option<Vec<u8>>,
+    /// The block that the tree's part ends with, where it may take more.
+    pub(super) last: Option<Seq>,
     pub(super) prospect: Prospect,
 }
 
 impl Tail {
+    /// A record that is not in the tree.
     pub(super) fn record(&self, seq: Seq) -> Option<Arc<[u8]>> {
         let waiting = u64::try_from(self.waiting.len()).ok()?;
         let behind = self.span?.head.seq.0.checked_add(1)?;
         let index = seq.0.checked_sub(behind.checked_sub(waiting)?)?;
-        self.waiting.get(usize::try_from(index).ok()?).cloned()
+        let waiting = self.waiting.get(usize::try_from(index).ok()?)?;
+        Some(Arc::clone(&waiting.record))
     }
-}
 
-/// Records that are in no block, and the keys of their values.
-pub(super) struct Unpacked {
-    pub(super) records: Vec<Vec<u8>>,
-    pub(super) keys: Vec<Vec<u8>>,
-}
-
-/// The records of a log before `end` that are in no block; `None` where one is damaged.
-pub(super) fn unpacked(
-    engine: &Engine,
-    conversation: ConversationId,
-    end: Seq,
-    count: usize,
-) -> Result<Option<Unpacked>, StoreError> {
-    let mut singles = Unpacked {
-        records: Vec::with_capacity(count),
-        keys: Vec::with_capacity(count),
-    };
-    if count == 0 {
-        return Ok(Some(singles));
-    }
-    let whole = u64::try_from(count).ok();
-    let Some(first) = whole.and_then(|count| end.0.checked_sub(count)) else {
-        return Ok(None);
-    };
-    let from = keys::entry(conversation, Seq(first));
-    for found in engine.scan(&from, &keys::entry(conversation, end))? {
-        let (key, value) = found?;
-        if let Some((base, 0)) = keys::content(&key) {
-            let record = match frame::read_first(&key, &value) {
-                Some(First::Whole(record)) => Ok(Some(record.to_vec())),
-                _ => engine.content(base),
-            };
-            match record {
-                Ok(Some(record)) => singles.records.push(record),
-                Ok(None) | Err(ContentError::Flawed(_)) => return Ok(None),
-                Err(ContentError::Store(error)) => return Err(error),
-            }
+    /// Takes records that continue the log.
+    pub(super) fn grow(&mut self, append: &Append) {
+        let (records, head) = (&append.records, append.span.head);
+        let last = records.len().saturating_sub(1);
+        self.waiting
+            .extend(records.iter().enumerate().map(|(index, record)| Waiting {
+                record: Arc::clone(record),
+                end: (index == last).then_some(head.hash),
+            }));
+        self.span = Some(append.span);
+        if append.name.is_some() {
+            self.birth.clone_from(&append.name);
         }
-        singles.keys.push(key.to_vec());
     }
-    Ok((singles.records.len() == count).then_some(singles))
+
+    /// The journal or the tree have the log up to here.
+    pub(super) fn note(&mut self, span: Span) {
+        if self
+            .noted
+            .is_none_or(|noted| noted.head.seq < span.head.seq)
+        {
+            self.noted = Some(span);
+        }
+    }
+
+    /// The log is on the disk up to here.
+    pub(super) fn synced(&mut self, head: Head) {
+        if self.durable.is_none_or(|durable| durable.seq < head.seq) {
+            self.durable = Some(head);
+        }
+    }
+
+    /// Forgets what only memory has.
+    pub(super) fn give_up(&mut self) {
+        let head = |span: Option<Span>| span.map(|span| span.head.seq);
+        let behind = |span| head(span).map_or(0, |seq| seq.0.saturating_add(1));
+        let kept = match (head(self.noted), head(self.written)) {
+            (None, _) => 0,
+            (Some(_), None) => {
+                behind(self.noted).saturating_sub(self.noted.map_or(0, |noted| noted.first.0))
+            }
+            (Some(_), Some(_)) => behind(self.noted).saturating_sub(behind(self.written)),
+        };
+        self.waiting
+            .truncate(usize::try_from(kept).unwrap_or(usize::MAX));
+        self.span = self.noted;
+    }
 }
 
 /// A log's span; damage where its value does not hold one.
@@ -105,64 +117,59 @@ pub(super) fn read_span(
 /// with its last entries.
 pub(super) fn read(engine: &Engine, conversation: ConversationId) -> Result<Tail, StoreError> {
     let span = read_span(engine, conversation)?;
-    let missing = "the head record names an entry that is missing";
-    let beyond = "there is an entry beyond the head record";
     let wrong = |seq, reason: &str| Err(place(conversation, Some(seq), reason.to_owned()));
-    let head = span.map(|span| span.head.seq);
-    let mut next = span.map_or(Seq(0), |span| span.first);
     let owned = keys::owned(keys::BLOCK, conversation);
-    let last = engine.last_key(&owned, &keys::after(&owned))?;
-    if let Some(first) = last.as_deref().and_then(keys::seq) {
-        let end = block_end(engine, conversation, first)?;
-        next = end.unwrap_or(next);
-        if head.is_none_or(|head| end.is_some_and(|end| end > head.next())) {
-            return wrong(first, beyond);
-        }
-    }
-    let mut singles = Singles::default();
-    let owned = keys::owned(keys::LOG, conversation);
-    for found in engine.scan(&owned, &keys::after(&owned))? {
-        let (key, value) = found?;
-        singles.bytes = singles.bytes.saturating_add(value.len());
-        match (keys::content(&key), keys::seq(&key)) {
-            (Some((_, 0)), Some(seq)) if head.is_none_or(|head| seq > head) => {
-                return wrong(seq, beyond);
-            }
-            (Some((_, 0)), Some(seq)) if seq == next => next = seq.next(),
-            (Some((_, 0)), _) => return wrong(next, "the entry is missing"),
-            _ => continue, // counted with its first value
-        }
-        singles.count = singles.count.saturating_add(1);
-    }
-    match head {
-        Some(head) if next <= head => wrong(head, missing),
-        _ => Ok(Tail {
-            span,
-            written: span,
-            singles,
+    let key = engine.last_key(&owned, &keys::after(&owned))?;
+    let first = key.as_deref().and_then(keys::seq);
+    let block = first.map(|first| last_block(engine, conversation, first));
+    let block = block.transpose()?;
+    match (span, block) {
+        (None, None) => Ok(Tail::default()),
+        (Some(span), Some(block)) if block.end == span.head.seq.next() => Ok(Tail {
+            span: Some(span),
+            noted: Some(span),
+            durable: Some(span.head),
+            written: Some(span),
+            last: block::takes_more(block.bytes).then_some(block.first),
             ..Tail::default()
         }),
+        (Some(span), Some(block)) if block.end > span.head.seq => {
+            wrong(block.first, "there is an entry beyond the head record")
+        }
+        (None, Some(block)) => wrong(block.first, "there is an entry beyond the head record"),
+        (Some(span), _) => {
+            let reason = "the head record names an entry that is missing";
+            wrong(span.head.seq, reason)
+        }
     }
 }
 
-/// The number behind the last entry of a block, from its first value.
-fn block_end(
+/// The last block of a log.
+pub(super) struct LastBlock {
+    first: Seq,
+    /// The number behind its last entry.
+    pub(super) end: Seq,
+    /// Its size, unpacked.
+    bytes: usize,
+}
+
+/// What a block's first value says of it.
+pub(super) fn last_block(
     engine: &Engine,
     conversation: ConversationId,
     first: Seq,
-) -> Result<Option<Seq>, StoreError> {
+) -> Result<LastBlock, StoreError> {
     let key = keys::block(conversation, first);
     let value = engine.value(&key)?;
-    let start = value
+    let read = value
         .as_deref()
         .and_then(|value| match frame::read_first(&key, value)? {
-            First::Whole(start) | First::Chunked { start, .. } => block::count(start),
+            First::Whole(start) | First::Chunked { start, .. } => block::size(start),
         });
-    let Some(count) = start else {
-        let reason = "the block that the entry begins is damaged".to_owned();
-        return Err(place(conversation, Some(first), reason));
-    };
-    Ok(first.0.checked_add(count).map(Seq))
+    let end = read.and_then(|(count, bytes)| Some((first.0.checked_add(count).map(Seq)?, bytes)));
+    let reason = || "the block that the entry begins is damaged".to_owned();
+    let (end, bytes) = end.ok_or_else(|| place(conversation, Some(first), reason()))?;
+    Ok(LastBlock { first, end, bytes })
 }
 
 /// Damage at a place.

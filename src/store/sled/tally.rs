@@ -5,11 +5,6 @@
 //! last entry. So every group that is written also writes a tally: how many groups there were, and
 //! a sum over all head records. A log that was set back no longer fits the sum; a store that was
 //! set back as a whole has fewer groups than the file beside it says were synced.
-//!
-//! sled writes twice to make a batch whole. A group of one record goes without: the tally first, then
-//! the record, then the head record, which sled keeps in this order. So that a cut between them can be
-//! told from damage, and undone, the tally then also says what it was before and where the record
-//! goes.
 
 use super::engine::{Engine, damaged};
 use super::frame::{self, Change, Span};
@@ -50,16 +45,6 @@ impl Tally {
         (key, Some(value))
     }
 
-    /// As [`Self::change`], ahead of a record that is written alone, under this key.
-    pub(super) fn ahead(self, before: Self, record: &[u8]) -> Change {
-        let key = vec![keys::TALLY];
-        let mut body = self.body();
-        body.extend(before.heads.to_be_bytes());
-        body.extend(record);
-        let value = frame::seal(&key, body);
-        (key, Some(value))
-    }
-
     fn body(self) -> Vec<u8> {
         let mut body = self.groups.to_be_bytes().to_vec();
         body.extend(self.heads.to_be_bytes());
@@ -67,13 +52,8 @@ impl Tally {
     }
 
     /// Its bytes, with a checksum that also covers where they stand.
-    pub(super) fn seal(self, place: &[u8]) -> Vec<u8> {
+    fn seal(self, place: &[u8]) -> Vec<u8> {
         frame::seal(place, self.body())
-    }
-
-    pub(super) fn unseal(place: &[u8], bytes: &[u8]) -> Option<Self> {
-        let (tally, rest) = Self::read(frame::unseal(place, bytes)?)?;
-        rest.is_empty().then_some(tally)
     }
 
     fn read(body: &[u8]) -> Option<(Self, &[u8])> {
@@ -87,28 +67,42 @@ impl Tally {
     }
 }
 
-/// The tally of a store, and how it was written.
-struct Written {
-    tally: Tally,
-    /// The tally before, and the key of the record, where that was written alone.
-    ahead: Option<(Tally, Vec<u8>)>,
+/// What was synced, as the file beside sled tells it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Synced {
+    pub(super) tally: Tally,
+    /// The journal's newest group.
+    pub(super) group: u64,
+    /// Whether the journal holds something that the tree has not.
+    pub(super) journal: bool,
 }
 
-fn written(engine: &Engine) -> Result<Option<Written>, StoreError> {
+impl Synced {
+    pub(super) fn seal(self, place: &[u8]) -> Vec<u8> {
+        let mut body = self.tally.body();
+        body.extend(self.group.to_be_bytes());
+        body.push(u8::from(self.journal));
+        frame::seal(place, body)
+    }
+
+    pub(super) fn unseal(place: &[u8], bytes: &[u8]) -> Option<Self> {
+        let (tally, rest) = Tally::read(frame::unseal(place, bytes)?)?;
+        let (group, rest) = rest.split_first_chunk::<8>()?;
+        let [journal] = keys::array(rest)?;
+        Some(Self {
+            tally,
+            group: u64::from_be_bytes(*group),
+            journal: journal != 0,
+        })
+    }
+}
+
+fn written(engine: &Engine) -> Result<Option<Tally>, StoreError> {
     let key = [keys::TALLY];
     let value = engine.value(&key)?;
     let read = |value: &[u8]| {
         let (tally, rest) = Tally::read(frame::unseal(&key, value)?)?;
-        let ahead = match rest.split_first_chunk::<16>() {
-            None if rest.is_empty() => None,
-            None => return None,
-            Some((heads, record)) => {
-                let heads = u128::from_be_bytes(*heads);
-                let groups = tally.groups;
-                Some((Tally { groups, heads }, record.to_vec()))
-            }
-        };
-        Some(Written { tally, ahead })
+        rest.is_empty().then_some(tally)
     };
     Ok(value.as_deref().and_then(read))
 }
@@ -121,56 +115,24 @@ fn digest(owner: ConversationId, span: Span) -> u128 {
         .map_or(0, |bytes| u128::from_be_bytes(*bytes))
 }
 
-/// The tally in the tree, compared with what is there and with the one that was last synced. Where
-/// the last record was cut off, takes back what is there of it.
-pub(super) fn recover(engine: &Engine, synced: Option<Tally>) -> Result<Tally, StoreError> {
-    let (tally, cut_off) = compare(engine, synced)?;
-    if let Some(record) = cut_off {
-        engine.apply(vec![(record, None), tally.change()])?;
-        engine.flush()?;
-        engine.sync()?;
-    }
-    Ok(tally)
-}
-
-/// As [`recover`], and changes nothing.
+/// The tally in the tree, compared with what is there and with the one that was last synced.
 pub(super) fn verify(engine: &Engine, synced: Option<Tally>) -> Result<Tally, StoreError> {
-    compare(engine, synced).map(|(tally, _)| tally)
-}
-
-/// The tally that fits what is there, and the key of a record that was cut off.
-fn compare(engine: &Engine, synced: Option<Tally>) -> Result<(Tally, Option<Vec<u8>>), StoreError> {
-    let Some(Written { tally, ahead }) = written(engine)? else {
-        return Err(damaged(
-            "the tally of the store is missing or damaged".into(),
-        ));
-    };
-    if let Some(lost) = synced
-        .and_then(|s| s.groups.checked_sub(tally.groups))
-        .filter(|n| *n > 0)
-    {
+    let missing = || damaged("the tally of the store is missing or damaged".into());
+    let tally = written(engine)?.ok_or_else(missing)?;
+    let lost = synced.and_then(|synced| synced.groups.checked_sub(tally.groups));
+    if let Some(lost) = lost.filter(|lost| *lost > 0) {
         return Err(damaged(format!(
             "the newest {lost} of the writes that were synced are gone: sled took damage in its \
              file for the file's end"
         )));
     }
-    let Some(heads) = count(engine)? else {
-        return Ok((tally, None));
-    };
-    if heads == tally.heads {
-        return Ok((tally, None));
-    }
-    // What was synced was whole.
-    let was_synced = synced.is_some_and(|synced| synced.groups == tally.groups);
-    match ahead {
-        Some((before, record)) if before.heads == heads && !was_synced => {
-            Ok((before, Some(record)))
-        }
-        _ => Err(damaged(
+    match count(engine)? {
+        Some(heads) if heads != tally.heads => Err(damaged(
             "the head records are not those that were last written: sled lost a page, and at \
              least one log is older than it was"
                 .into(),
         )),
+        _ => Ok(tally),
     }
 }
 

@@ -5,19 +5,35 @@ use std::fs::File;
 use super::*;
 use crate::store::Record;
 
-/// A store whose sync goes to a device that answers every sync with an error.
-fn unsyncable(dir: &Path) -> SledStore {
-    drop(SledStore::open(dir).unwrap());
-    let directory = Directory::lock(dir).unwrap();
+/// A file whose every sync fails.
+fn device() -> File {
     let device = File::options()
         .read(true)
         .write(true)
         .open("/dev/null")
         .unwrap();
     assert!(device.sync_data().is_err(), "the fault is there");
+    device
+}
+
+/// A store whose journal, or else sled's file, answers every sync with an error.
+fn unsyncable(dir: &Path, journal: bool) -> SledStore {
+    drop(SledStore::open(dir).unwrap());
+    let directory = Directory::lock(dir).unwrap();
     let engine = open::engine(&directory, 1 << 20).unwrap_or_else(|e| panic!("{e}"));
     let tally = open::verify(&engine, &directory).unwrap();
-    SledStore::run(engine.with_sync_file(device), directory, tally, None).unwrap()
+    let synced = Synced {
+        tally,
+        ..Synced::default()
+    };
+    let (engine, journal) = if journal {
+        (engine, Journal::onto(device()))
+    } else {
+        let journal = Journal::new(directory.journal(), 0);
+        (engine.with_sync_file(device()), journal)
+    };
+    let shared = share(engine, &directory, synced, Some(journal)).unwrap();
+    SledStore::run(shared, directory, None).unwrap()
 }
 
 fn batch(head: Option<Head>) -> Batch {
@@ -45,7 +61,7 @@ fn batch(head: Option<Head>) -> Batch {
 #[test]
 fn a_failed_sync_is_indeterminate_and_poisons_the_handle() {
     let dir = tempfile::tempdir().unwrap();
-    let store = unsyncable(dir.path());
+    let store = unsyncable(dir.path(), true);
     store.append(batch(None), Level::Flushed).unwrap();
     let conversation = ConversationId([3; 16]);
     let head = store.head(conversation).unwrap();
@@ -84,12 +100,12 @@ fn a_failed_sync_is_indeterminate_and_poisons_the_handle() {
     );
 }
 
-/// sled's flush finds nothing to do and says so; the sync is asked for all the same.
 #[cfg(target_os = "linux")]
 #[test]
-fn syncing_asks_the_disk_even_when_sled_has_nothing_to_flush() {
+fn syncing_brings_what_was_only_flushed_to_the_disk() {
     let dir = tempfile::tempdir().unwrap();
-    let store = unsyncable(dir.path());
+    let store = unsyncable(dir.path(), true);
+    store.append(batch(None), Level::Flushed).unwrap();
     store.sync(Level::Flushed).unwrap();
     assert!(matches!(
         store.sync(Level::Synced),
@@ -97,11 +113,88 @@ fn syncing_asks_the_disk_even_when_sled_has_nothing_to_flush() {
     ));
 }
 
+/// What the journal has on the disk survives a tree that cannot be written.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_tree_that_cannot_be_synced_costs_nothing_that_was_acknowledged() {
+    let dir = tempfile::tempdir().unwrap();
+    let conversation = ConversationId([3; 16]);
+    let store = unsyncable(dir.path(), false);
+    store.append(batch(None), Level::Synced).unwrap();
+    let head = store.head(conversation).unwrap();
+    assert_eq!(store.durable_head(conversation).unwrap(), head);
+    let destroyed = store.destroy_payload(conversation, Seq(0), 0, Level::Synced);
+    assert!(
+        matches!(destroyed, Err(StoreError::Indeterminate { .. })),
+        "{destroyed:?}"
+    );
+    assert_eq!(store.head(conversation).unwrap(), head, "reading goes on");
+    drop(store);
+    assert!(dir.path().join("CTXLOG.journal").exists());
+    for _ in 0..2 {
+        let store = SledStore::open(dir.path()).unwrap();
+        assert_eq!(store.head(conversation).unwrap(), head);
+        assert_eq!(store.durable_head(conversation).unwrap(), head);
+        assert_eq!(store.check(None).unwrap().len(), 0);
+        drop(store);
+        assert!(!dir.path().join("CTXLOG.journal").exists());
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_journal_that_is_gone_or_damaged_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = unsyncable(dir.path(), false);
+    store.append(batch(None), Level::Synced).unwrap();
+    assert!(
+        store
+            .destroy_payload(ConversationId([3; 16]), Seq(0), 0, Level::Synced)
+            .is_err()
+    );
+    drop(store);
+    let path = dir.path().join("CTXLOG.journal");
+    let whole = std::fs::read(&path).unwrap();
+    let mut flipped = whole.clone();
+    flipped[3 * 4096 + 100] ^= 4;
+    for (journal, what) in [
+        (None, "gone"),
+        (Some(flipped), "group 1 is damaged"),
+        (Some(vec![]), "head"),
+    ] {
+        match journal {
+            None => std::fs::remove_file(&path).unwrap(),
+            Some(bytes) => std::fs::write(&path, bytes).unwrap(),
+        }
+        let refused = SledStore::open(dir.path()).unwrap_err();
+        assert!(refused.to_string().contains(what), "{refused}");
+        let salvaged = SledStore::salvage(dir.path()).unwrap();
+        let found = salvaged.check(None).unwrap();
+        assert!(
+            found.iter().any(|f| f.to_string().contains(what)),
+            "{found:?}"
+        );
+    }
+    std::fs::write(&path, whole).unwrap();
+    let salvaged = SledStore::salvage(dir.path()).unwrap();
+    assert_eq!(
+        salvaged
+            .head(ConversationId([3; 16]))
+            .unwrap()
+            .map(|head| head.seq),
+        Some(Seq(0))
+    );
+    drop(salvaged);
+    assert!(path.exists(), "salvage changes nothing");
+    drop(SledStore::open(dir.path()).unwrap());
+    assert!(!path.exists());
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_failed_sync_in_the_background_poisons_the_handle() {
     let dir = tempfile::tempdir().unwrap();
-    let store = unsyncable(dir.path());
+    let store = unsyncable(dir.path(), true);
     store.append(batch(None), Level::Buffered).unwrap();
     std::thread::sleep(std::time::Duration::from_millis(500));
     let head = store.head(ConversationId([3; 16])).unwrap();
@@ -118,12 +211,12 @@ fn one_group_takes_many_appends_and_each_has_its_own_outcome() {
     let directory = Directory::lock(dir.path()).unwrap();
     let engine = open::engine(&directory, 1 << 20).unwrap_or_else(|e| panic!("{e}"));
     let tally = open::establish(&engine, &directory).unwrap();
-    let shared = Shared::new(
-        engine,
-        Media::new(directory.blobs()),
+    let synced = Synced {
         tally,
-        directory.receipt().unwrap(),
-    );
+        ..Synced::default()
+    };
+    let journal = Journal::new(directory.journal(), 0);
+    let shared = share(engine, &directory, synced, Some(journal)).unwrap();
     let conversation = ConversationId([3; 16]);
     let mut head = None;
     for number in 0..200_u64 {
@@ -149,7 +242,7 @@ fn one_group_takes_many_appends_and_each_has_its_own_outcome() {
             first: seq,
             newest,
         };
-        let record: Arc<[u8]> = vec![0; 8].into();
+        let record: Arc<[u8]> = [0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0][..].into();
         let accepted = shared.append(claim, vec![record], Level::Buffered);
         assert_eq!(matches!(accepted, Err(StoreError::Stale { .. })), stale);
         assert_eq!(accepted.is_ok(), !stale);
@@ -159,71 +252,55 @@ fn one_group_takes_many_appends_and_each_has_its_own_outcome() {
     }
     assert_eq!(shared.span(conversation).unwrap().map(|s| s.head), head);
     assert_eq!(shared.durable(conversation).unwrap(), None);
-    shared.write(Vec::new(), Level::Synced).unwrap();
+    shared.sync(Level::Synced).unwrap();
     assert_eq!(shared.durable(conversation).unwrap(), head);
     assert_eq!(
-        directory.synced().unwrap().map(|tally| tally.groups),
+        directory.synced().unwrap().map(|synced| synced.group),
         Some(1),
         "one group"
     );
+    shared.settle().unwrap();
     let found = check::check(&shared.engine, shared.gate_of(), Some(conversation));
     assert_eq!(found.len(), 0, "{found:?}");
 }
 
-/// What is in the tree when the writing of a record alone was cut off: nothing but the tally, or the
-/// record too.
+/// What is in the tree when bringing many blocks into it was cut off before the first of them.
 #[test]
-fn a_record_that_was_cut_off_is_taken_back_and_one_that_was_synced_is_missed() {
-    for with_record in [false, true] {
-        let dir = tempfile::tempdir().unwrap();
-        let store = SledStore::open(dir.path()).unwrap();
-        store.append(batch(None), Level::Synced).unwrap();
-        let conversation = ConversationId([3; 16]);
-        let head = store.head(conversation).unwrap();
-        drop(store);
-        let cut = |head: Option<Head>, synced: bool| {
-            let directory = Directory::lock(dir.path()).unwrap();
-            let engine = open::engine(&directory, 1 << 20).unwrap_or_else(|e| panic!("{e}"));
-            let before = open::verify(&engine, &directory).unwrap();
-            let span = tail::read_span(&engine, conversation).unwrap();
-            let newest = batch(head).records.remove(0);
-            let to = frame::Span {
-                first: Seq(0),
-                head: Head {
-                    seq: newest.seq,
-                    hash: newest.hash,
-                },
-            };
-            let tally = before.moved(conversation, span, to).counted();
-            let key = keys::entry(conversation, newest.seq);
-            engine.put(tally.ahead(before, &key)).unwrap();
-            if with_record {
-                let mut changes = Vec::new();
-                frame::write_content(&key, &record::encode(&newest), &mut changes);
-                engine.put(changes.remove(0)).unwrap();
-            }
-            if synced {
-                directory.receipt().unwrap().write(tally).unwrap();
-            }
-        };
-        cut(head, false);
-        let store = SledStore::open(dir.path()).unwrap();
-        assert_eq!(store.check(None).unwrap().len(), 0);
-        assert_eq!(store.head(conversation).unwrap(), head);
-        store.append(batch(head), Level::Synced).unwrap();
-        drop(store);
-        let store = SledStore::open(dir.path()).unwrap();
-        assert_eq!(store.check(None).unwrap().len(), 0);
-        let head = store.head(conversation).unwrap();
-        assert_eq!(head.map(|head| head.seq), Some(Seq(1)));
-        drop(store);
-        cut(head, true);
-        let refused = SledStore::open(dir.path()).unwrap_err();
-        assert!(
-            refused.to_string().contains("at least one log is older"),
-            "{refused}"
-        );
+fn keys_that_a_crash_left_ahead_of_their_blocks_are_taken_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let conversation = ConversationId([3; 16]);
+    let store = SledStore::open(dir.path()).unwrap();
+    store.append(batch(None), Level::Synced).unwrap();
+    let head = store.head(conversation).unwrap();
+    drop(store);
+    {
+        let directory = Directory::lock(dir.path()).unwrap();
+        let engine = open::engine(&directory, 1 << 20).unwrap_or_else(|e| panic!("{e}"));
+        let tally = open::verify(&engine, &directory).unwrap();
+        let ahead = (1..99).map(|seq| keys::block(conversation, Seq(seq)));
+        let mut changes: Vec<_> = ahead
+            .map(|key| (key.clone(), Some(reserved::value(&key))))
+            .collect();
+        changes.push(reserved::note(&[conversation]));
+        changes.push(tally.counted().change());
+        engine.apply(changes).unwrap();
+        engine.flush().unwrap();
+        engine.sync().unwrap();
     }
+    let salvaged = SledStore::salvage(dir.path()).unwrap();
+    assert_eq!(salvaged.check(None).unwrap().len(), 0);
+    drop(salvaged);
+    let store = SledStore::open(dir.path()).unwrap();
+    assert_eq!(store.check(None).unwrap().len(), 0);
+    assert_eq!(store.engine().value(&[keys::RESERVED]).unwrap(), None);
+    let left = store.engine().value(&keys::block(conversation, Seq(5)));
+    assert_eq!(left.unwrap(), None);
+    store.append(batch(head), Level::Synced).unwrap();
+    drop(store);
+    let store = SledStore::open(dir.path()).unwrap();
+    assert_eq!(store.check(None).unwrap().len(), 0);
+    let head = store.head(conversation).unwrap();
+    assert_eq!(head.map(|head| head.seq), Some(Seq(1)));
 }
 
 #[test]

@@ -1,32 +1,28 @@
-//! Writing. Whoever waits for something to be written and finds nobody writing does it, for all that
-//! wait; what nobody waits for is written by a thread of its own, in time.
+//! Writing. Whoever waits for something to be durable and finds nobody writing to the journal does it,
+//! for all that wait. A thread of the store's own brings it into sled's tree, and sees to what nobody
+//! waits for in time.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-use super::block::{self, Codec};
+use super::block::Codec;
 use super::blocks::Blocks;
 use super::directory::Receipt;
 use super::engine::{Engine, damaged};
-use super::frame::{self, Change, Span};
+use super::frame::{self, Span};
+use super::journal::{Body, Journal};
 use super::keys;
 use super::media::Media;
-use super::queue::{Claim, Group, Growth, Queue, Ring};
-use super::tail::{self, Singles, Unpacked};
+use super::note::Append;
+use super::queue::{Claim, Due, Group, Queue, Ring};
+use super::settle::{Rewrite, Settler};
+use super::tail;
 use super::tally::Tally;
-use crate::log::{ConversationId, Head, Seq};
+use crate::log::{ConversationId, Head};
 use crate::store::{Level, Name, StoreError};
 
-/// The bytes after which what was applied is synced without being asked. sled takes what it flushed
-/// for safe, and reuses the space of what that replaces: were much of it flushed and not synced, a
-/// power cut could take the new place of something after the old one was overwritten. sled writes up
-/// to six times what it is given, so that this is less than one of its segments.
-const UNSYNCED_BYTES: usize = 64 << 10;
-/// The records from which, and the bytes from which, those that are in no block are packed.
-const SINGLES_MAX: usize = 64;
-const SINGLES_BYTES: usize = 32 << 10;
-
-/// What all that read and write share.
+/// What all that read and write share. Locks are taken in the order settler, noter, receipt; the queue
+/// is held by who holds any of them, and by nobody for long.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) engine: Engine,
@@ -35,24 +31,27 @@ pub(super) struct Shared {
     queue: Mutex<Queue>,
     /// Tells the writing thread that there is something to do.
     work: Condvar,
-    writer: Mutex<Writer>,
+    /// Who writes to the journal, one at a time; nobody where the store is only read.
+    noter: Mutex<Option<Noter>>,
+    /// Who writes to the tree, one at a time.
+    settler: Mutex<Settler>,
+    receipt: Mutex<Receipt>,
     /// Held by whoever makes a log's tail or gives a name, so that both are read from the tree once.
     loading: Mutex<()>,
-    /// Held while a group is applied; who holds it sees no half of one, and nothing move.
+    /// Held while a group is applied; who holds it sees no half of one.
     gate: Mutex<()>,
     /// What failed: nothing is written any more.
     poisoned: OnceLock<String>,
 }
 
-/// What is rewritten of a record.
-#[derive(Default)]
-pub(super) struct Rewrite {
-    pub(super) changes: Vec<Change>,
-    /// The block it lies in, by its first entry.
-    pub(super) block: Option<(ConversationId, Seq)>,
+/// The journal, to be written.
+#[derive(Debug)]
+struct Noter {
+    journal: Journal,
+    body: Body,
 }
 
-/// Who may write, one at a time.
+/// Who may write to the journal, one at a time.
 struct Turn<'a> {
     shared: &'a Shared,
 }
@@ -76,25 +75,35 @@ fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    pub(super) fn new(engine: Engine, media: Media, tally: Tally, receipt: Receipt) -> Self {
-        let writer = Writer {
-            tally,
-            written: tally,
-            receipt,
-            unsynced_bytes: 0,
-            codec: Codec::default(),
-        };
+    /// `journal`: `None` where the store is only read.
+    pub(super) fn new(
+        engine: Engine,
+        media: Media,
+        tally: Tally,
+        receipt: Receipt,
+        journal: Option<Journal>,
+    ) -> Self {
+        let noter = journal.map(|journal| Noter {
+            journal,
+            body: Body::default(),
+        });
         Self {
             engine,
             media,
             blocks: Blocks::default(),
             queue: Mutex::default(),
             work: Condvar::new(),
-            writer: Mutex::new(writer),
+            noter: Mutex::new(noter),
+            settler: Mutex::new(Settler::new(tally)),
+            receipt: Mutex::new(receipt),
             loading: Mutex::default(),
             gate: Mutex::default(),
             poisoned: OnceLock::new(),
         }
+    }
+
+    pub(super) fn receipt(&self) -> MutexGuard<'_, Receipt> {
+        held(&self.receipt)
     }
 
     pub(super) fn gate(&self) -> MutexGuard<'_, ()> {
@@ -160,8 +169,13 @@ impl Shared {
 
     /// Calls the writing thread where it would look too late.
     fn call(&self, queue: &mut Queue) {
-        let Some(due) = queue.due() else { return };
-        if !queue.writing && queue.wakes.is_none_or(|wakes| wakes > due) {
+        let due = match queue.due() {
+            None => return,
+            Some(Due::Settle) => Instant::now(),
+            Some(Due::Note(_)) if queue.writing => return,
+            Some(Due::Note(due)) => due,
+        };
+        if queue.wakes.is_none_or(|wakes| wakes > due) {
             queue.wakes = Some(due);
             self.work.notify_one();
         }
@@ -205,8 +219,7 @@ impl Shared {
             Some(name) => {
                 let key = keys::name(name);
                 let owner = self.find(&key, name)?;
-                let value = frame::seal(&key, claim.conversation.0.to_vec());
-                Some(((key, Some(value)), owner))
+                Some((key, owner))
             }
             None => None,
         };
@@ -220,11 +233,22 @@ impl Shared {
         Ok(number)
     }
 
-    /// Has values written, and waits until their level is reached, which is at least that readers
-    /// see them.
-    pub(super) fn write(&self, changes: Vec<Change>, level: Level) -> Result<(), StoreError> {
-        let number = self.open_queue()?.write(changes, level);
+    /// Waits until all that was accepted has come to a level.
+    pub(super) fn sync(&self, level: Level) -> Result<(), StoreError> {
+        self.refused()?;
+        if level == Level::Buffered {
+            return Ok(());
+        }
+        let number = self.queue().ask(level);
         self.wait(number, level)
+    }
+
+    /// Takes derived data, for readers to see at once.
+    pub(super) fn derive(&self, key: Vec<u8>, bytes: &[u8]) -> Result<(), StoreError> {
+        let mut queue = self.open_queue()?;
+        queue.derive(key, bytes);
+        self.call(&mut queue);
+        Ok(())
     }
 
     fn wait(&self, number: u64, level: Level) -> Result<(), StoreError> {
@@ -246,9 +270,8 @@ impl Shared {
                 let crowd = queue.crowd;
                 let turn = self.turn(queue);
                 self.gather(crowd);
-                let mut writer = held(&self.writer);
-                let _ = writer.group(self, Level::Buffered); // a failure is seen above
-                drop((writer, turn));
+                let _ = self.group(Level::Buffered); // a failure is seen above
+                drop(turn);
             }
             queue = self.queue();
         }
@@ -276,72 +299,162 @@ impl Shared {
         Turn { shared: self }
     }
 
-    /// Has the values of a record rewritten. No group may move it meanwhile, so all that waits is
-    /// written first.
-    pub(super) fn rewrite(
-        &self,
-        level: Level,
-        work: impl FnOnce(&mut Codec) -> Result<Rewrite, StoreError>,
-    ) -> Result<(), StoreError> {
-        let mut queue = self.queue();
-        while queue.writing {
-            queue = self.until_something_happens(queue);
-        }
-        let _turn = self.turn(queue);
-        let mut writer = held(&self.writer);
-        while self.queue().waits() {
-            self.refused()?;
-            let _ = writer.group(self, Level::Buffered); // a failure is seen by the next look
-        }
-        self.refused()?;
-        let Rewrite { changes, block } = work(&mut writer.codec)?;
-        let applied = writer.apply(self, changes);
-        if let Some((conversation, first)) = block {
-            self.blocks.forget(conversation, first);
-        }
-        let written = applied.and_then(|()| writer.reach(self, level));
-        written.map_err(|error| StoreError::Indeterminate {
-            reason: self.poison(&error),
-        })
+    /// Writes the oldest of what waits to the journal and brings it to the level that it wants, or a
+    /// higher one. For who has the turn. A failure poisons.
+    fn group(&self, level: Level) -> Result<(), String> {
+        let group = self.queue().take();
+        let written = self.note(&group, level.max(group.level));
+        written.map_err(|error| self.poison(&error))
     }
 
-    /// The writing thread: writes what is due until the last handle is gone, then the rest.
+    fn note(&self, group: &Group, level: Level) -> Result<(), StoreError> {
+        self.media.sync()?; // what is written now may mention what was put before
+        while !self.write(group)? {
+            self.settle()?; // the journal is full of what is not in the tree
+        }
+        self.queue().noted(group);
+        if level < Level::Synced {
+            return Ok(());
+        }
+        self.ring(); // for whoever waits for less
+        if let Some(Noter { journal, .. }) = held(&self.noter).as_mut() {
+            journal.sync()?;
+            self.receipt().journal(journal.synced())?;
+        }
+        self.queue().synced();
+        Ok(())
+    }
+
+    /// Hands a group to the system; false where the journal has no room for it.
+    fn write(&self, group: &Group) -> Result<bool, StoreError> {
+        if group.appends.is_empty() {
+            return Ok(true);
+        }
+        let settled = self.queue().settled();
+        let mut noter = held(&self.noter);
+        let Some(Noter { journal, body }) = noter.as_mut() else {
+            return Err(damaged("the store is open only to be read".into()));
+        };
+        let bytes = body.clear();
+        group.appends.iter().for_each(|append| append.write(bytes));
+        journal.write(body, group.number, settled)
+    }
+
+    /// Brings everything that was accepted into the tree, and this to the disk.
+    pub(super) fn settle(&self) -> Result<(), StoreError> {
+        self.refused()?;
+        if !self.queue().waits() {
+            return Ok(());
+        }
+        let settled = held(&self.settler).settle(self);
+        self.ring();
+        settled
+    }
+
+    /// Writes to the journal what has waited long enough, while the tree is being written.
+    pub(super) fn note_what_is_due(&self) {
+        let queue = self.queue();
+        let late = matches!(queue.due_to_note(), Some(due) if due <= Instant::now());
+        if late && !queue.writing {
+            let _turn = self.turn(queue);
+            let _ = self.group(Level::Synced); // a failure poisons
+        }
+    }
+
+    /// Has a block rewritten, with all that was accepted before in the tree.
+    pub(super) fn rewrite(
+        &self,
+        work: impl FnOnce(&mut Codec) -> Result<Option<Rewrite>, StoreError>,
+    ) -> Result<(), StoreError> {
+        self.refused()?;
+        let mut settler = held(&self.settler);
+        let indeterminate = |error| StoreError::Indeterminate {
+            reason: self.poison(&error),
+        };
+        settler.settle(self).map_err(indeterminate)?;
+        match work(&mut settler.codec)? {
+            Some(rewrite) => settler.rewrite(self, rewrite).map_err(indeterminate),
+            None => Ok(()),
+        }
+    }
+
+    /// The writing thread: does what is due until the last handle is gone, then the rest.
     pub(super) fn run(&self) {
+        let is_read_only = held(&self.noter).is_none();
         let mut queue = self.queue();
         while !queue.closing {
+            let due = queue.due().filter(|_| !is_read_only);
             let now = Instant::now();
-            let due = queue.due().filter(|_| !queue.writing);
-            queue.wakes = due;
-            queue = match due.map(|due| due.saturating_duration_since(now)) {
-                None => held_again(self.work.wait(queue)),
-                Some(time) if !time.is_zero() => {
-                    let woken = self.work.wait_timeout(queue, time);
-                    woken.unwrap_or_else(PoisonError::into_inner).0
+            queue.wakes = None;
+            queue = match due {
+                Some(Due::Settle) => {
+                    drop(queue);
+                    self.settle_or_poison();
+                    self.queue()
                 }
-                Some(_) => {
-                    let late = queue.is_late();
-                    let level = if late { Level::Synced } else { Level::Buffered };
+                Some(Due::Note(due)) if !queue.writing && due <= now => {
                     let turn = self.turn(queue);
-                    let _ = held(&self.writer).group(self, level); // a failure poisons
+                    let _ = self.group(Level::Synced); // a failure poisons
                     drop(turn);
                     self.queue()
                 }
+                Some(Due::Note(due)) if !queue.writing => {
+                    queue.wakes = Some(due);
+                    let time = due.saturating_duration_since(now);
+                    let woken = self.work.wait_timeout(queue, time);
+                    woken.unwrap_or_else(PoisonError::into_inner).0
+                }
+                _ => held_again(self.work.wait(queue)),
             };
         }
         drop(queue);
-        self.finish();
+        if !is_read_only {
+            self.finish();
+        }
     }
 
-    /// Writes all that waits. Nobody is left to tell of a failure; the tally tells at reopen.
-    fn finish(&self) {
-        let mut writer = held(&self.writer);
-        let due = || self.queue().due().is_some() && self.poisoned().is_none();
-        while due() {
-            let _ = writer.group(self, Level::Synced);
+    fn settle_or_poison(&self) {
+        if let Err(error) = self.settle() {
+            self.poison(&error);
         }
-        if self.poisoned().is_none() {
+    }
+
+    /// Brings all that waits into the tree, and removes the journal. Nobody is left to tell of a
+    /// failure; then the journal stays, and the next open reads it.
+    fn finish(&self) {
+        while self.poisoned().is_none() && self.queue().waits() {
+            self.settle_or_poison();
+        }
+        let ended = || {
+            if let Some(Noter { journal, .. }) = held(&self.noter).as_mut() {
+                self.receipt().no_journal()?;
+                journal.remove()?;
+            }
+            Ok::<(), StoreError>(())
+        };
+        if self.poisoned().is_none() && ended().is_ok() {
             self.engine.settle();
         }
+    }
+
+    /// Takes what a journal that was left behind has. Says of which log it has a part that does not
+    /// follow what is there.
+    pub(super) fn restore(
+        &self,
+        appends: Vec<Append>,
+    ) -> Result<Option<ConversationId>, StoreError> {
+        let mut apart = None;
+        for append in appends {
+            let id = append.conversation;
+            if !self.queue().tails.contains_key(&id) {
+                let tail = tail::read(&self.engine, id)?;
+                self.queue().tails.insert(id, tail);
+            }
+            if !self.queue().restore(append) {
+                apart = Some(id);
+            }
+        }
+        Ok(apart)
     }
 
     /// Has the writing thread write the rest and end.
@@ -360,14 +473,8 @@ impl Shared {
 
     /// A log's newest entry that is on the disk.
     pub(super) fn durable(&self, conversation: ConversationId) -> Result<Option<Head>, StoreError> {
-        {
-            let queue = self.queue();
-            if let Some(head) = queue.behind.get(&conversation) {
-                return Ok(*head);
-            }
-            if let Some(tail) = queue.tails.get(&conversation) {
-                return Ok(tail.written.map(|span| span.head));
-            }
+        if let Some(tail) = self.queue().tails.get(&conversation) {
+            return Ok(tail.durable);
         }
         Ok(tail::read_span(&self.engine, conversation)?.map(|span| span.head))
     }
@@ -395,161 +502,4 @@ impl Shared {
 
 fn held_again<T>(woken: Result<T, PoisonError<T>>) -> T {
     woken.unwrap_or_else(PoisonError::into_inner)
-}
-
-fn is_head(key: &[u8]) -> bool {
-    key.first() == Some(&keys::HEAD)
-}
-
-/// What only one thread at a time has.
-#[derive(Debug)]
-struct Writer {
-    /// As of the group that is being put together.
-    tally: Tally,
-    /// As of the group that was last applied.
-    written: Tally,
-    receipt: Receipt,
-    /// Bytes applied since the last sync.
-    unsynced_bytes: usize,
-    codec: Codec,
-}
-
-impl Writer {
-    /// Writes the oldest of what waits and brings it to the level that it wants, or a higher one.
-    /// A failure poisons.
-    fn group(&mut self, shared: &Shared, level: Level) -> Result<(), String> {
-        let group = shared.queue().take();
-        let written = self.write(shared, group, level);
-        written.map_err(|error| shared.poison(&error))
-    }
-
-    fn write(&mut self, shared: &Shared, mut group: Group, level: Level) -> Result<(), StoreError> {
-        let mut changes = std::mem::take(&mut group.changes);
-        for growth in &mut group.grown {
-            self.grow(&shared.engine, growth, &mut changes)?;
-        }
-        let wanted = level.max(group.level);
-        self.apply(shared, changes)?;
-        shared.queue().applied(group);
-        self.reach(shared, wanted)
-    }
-
-    /// Brings what was applied to a level.
-    fn reach(&mut self, shared: &Shared, level: Level) -> Result<(), StoreError> {
-        let much = self.unsynced_bytes >= UNSYNCED_BYTES;
-        let level = if much { Level::Synced } else { level };
-        if level >= Level::Flushed {
-            shared.ring(); // for whoever waits for less
-            shared.engine.flush()?;
-            shared.queue().flushed();
-        }
-        if level >= Level::Synced {
-            shared.ring();
-            shared.media.sync()?;
-            shared.engine.sync()?;
-            self.receipt.write(self.tally)?;
-            self.unsynced_bytes = 0;
-            shared.queue().synced();
-        }
-        Ok(())
-    }
-
-    fn apply(&mut self, shared: &Shared, mut changes: Vec<Change>) -> Result<(), StoreError> {
-        if changes.is_empty() {
-            return Ok(());
-        }
-        shared.media.sync()?; // what is written now may mention what was put before
-        let before = std::mem::replace(&mut self.written, self.tally.counted());
-        self.tally = self.written;
-        let alone = match changes.as_slice() {
-            [(head, Some(_)), (record, Some(_))] if is_head(head) => {
-                Some(self.tally.ahead(before, record))
-            }
-            _ => None,
-        };
-        let apart = alone.is_some();
-        changes.push(alone.unwrap_or_else(|| self.tally.change()));
-        let bytes = changes.iter().fold(0_usize, |sum, (key, value)| {
-            let value = value.as_ref().map_or(0, Vec::len);
-            sum.saturating_add(key.len()).saturating_add(value)
-        });
-        self.unsynced_bytes = self.unsynced_bytes.saturating_add(bytes);
-        let applied = {
-            let _gate = shared.gate();
-            if apart {
-                // Tally, record, head record: see `tally`.
-                let mut each = changes.into_iter().rev();
-                each.try_for_each(|change| shared.engine.put(change))
-            } else {
-                shared.engine.apply(changes)
-            }
-        };
-        shared.queue().changed();
-        applied
-    }
-
-    /// The values by which a log grows.
-    fn grow(
-        &mut self,
-        engine: &Engine,
-        growth: &mut Growth,
-        changes: &mut Vec<Change>,
-    ) -> Result<(), StoreError> {
-        let (id, from, to) = (growth.conversation, growth.from, growth.to);
-        self.tally = self.tally.moved(id, from, to);
-        changes.push(frame::write_span(keys::head(id), to));
-        let first = from.map_or(to.first, |span| span.head.seq.next());
-        let bytes = growth
-            .records
-            .iter()
-            .fold(growth.singles.bytes, |n, r| n.saturating_add(r.len()));
-        let count = growth.singles.count.saturating_add(growth.records.len());
-        let many = count >= SINGLES_MAX || bytes >= SINGLES_BYTES;
-        // What would not shrink is put where it stays at once, and not written twice.
-        let stays = growth.singles.count == 0 && growth.prospect.is_hopeless();
-        if (many || stays) && !growth.singles.stuck {
-            let singles = match tail::unpacked(engine, id, first, growth.singles.count) {
-                Err(StoreError::Damaged { .. }) => None,
-                read => read?,
-            };
-            match singles {
-                Some(singles) => {
-                    self.pack(growth, first, singles, changes);
-                    return Ok(());
-                }
-                None => growth.singles.stuck = true,
-            }
-        }
-        for (seq, record) in (first.0..).map(Seq).zip(&growth.records) {
-            frame::write_content(&keys::entry(id, seq), record, changes);
-        }
-        growth.singles.count = count;
-        growth.singles.bytes = bytes;
-        Ok(())
-    }
-
-    /// Puts a log's singles and its new records into blocks.
-    fn pack(
-        &mut self,
-        growth: &mut Growth,
-        first: Seq,
-        singles: Unpacked,
-        changes: &mut Vec<Change>,
-    ) {
-        changes.extend(singles.keys.into_iter().map(|key| (key, None)));
-        let new = growth.records.iter().map(|record| &record[..]);
-        let records = singles.records.iter().map(Vec::as_slice).chain(new);
-        let mut rest = records.clone();
-        let before = u64::try_from(singles.records.len()).unwrap_or(u64::MAX);
-        let mut seq = Seq(first.0.saturating_sub(before));
-        for count in block::cut(records.map(<[u8]>::len)) {
-            let part = rest.by_ref().take(count);
-            let content = block::pack(part, &mut growth.prospect, &mut self.codec);
-            frame::write_content(&keys::block(growth.conversation, seq), &content, changes);
-            seq = Seq(seq
-                .0
-                .saturating_add(u64::try_from(count).unwrap_or(u64::MAX)));
-        }
-        growth.singles = Singles::default();
-    }
 }

@@ -418,7 +418,7 @@ impl Model {
         Due::Yes(Wish {
             before: Reading {
                 unit: Unit::Token,
-                method,
+                method: method.into(),
                 amount: total,
             },
             limit,

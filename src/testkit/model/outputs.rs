@@ -105,7 +105,7 @@ impl Model {
             let wish = Wish {
                 before: Reading {
                     unit: Unit::Group,
-                    method: String::new(),
+                    method: String::new().into(),
                     amount: 0,
                 },
                 limit: 0,
@@ -284,7 +284,7 @@ impl Model {
 fn counted(unit: Unit, method: &str, amount: u64) -> Reading {
     Reading {
         unit,
-        method: method.to_owned(),
+        method: method.to_owned().into(),
         amount,
     }
 }
