@@ -195,6 +195,10 @@ fn reads_are_right_or_refused(
         acks.len()
     );
     match store.list() {
+        Ok(listed) if listed.is_empty() => {
+            // Its name, too, only waited in memory.
+            assert!(acks.iter().all(|(ack, _)| ack.level == Level::Buffered));
+        }
         Ok(listed) => match audit::verify(store, &listed[0], &mut |_, _| {}) {
             Ok(verified) => assert!(verified.ok, "{:?}", verified.problems),
             Err(error) => assert!(is_refused(&error), "{error:?}"),

@@ -53,6 +53,14 @@ impl Strategy for Named {
         self.strategy.measure()
     }
 
+    fn on_append(&self) -> bool {
+        self.strategy.on_append()
+    }
+
+    fn asks_every_group(&self) -> bool {
+        self.strategy.asks_every_group()
+    }
+
     fn unit(&self) -> Unit {
         self.strategy.unit()
     }
