@@ -18,6 +18,8 @@ use crate::store::StoreError;
 /// new place of something after the old one was overwritten. sled writes up to six times what it is
 /// given, so that this is less than one of its segments.
 const APPLIED_BYTES: usize = 64 << 10;
+/// The same where the keys are ahead: then sled writes little more than it is given.
+const AHEAD_BYTES: usize = 256 << 10;
 /// The bytes of records that are packed at once.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -111,10 +113,11 @@ impl Settler {
             piles.push(Pile::of(changes));
         }
         let reserved = self.reserve(shared, &piles)?;
+        let enough = if reserved { AHEAD_BYTES } else { APPLIED_BYTES };
         let mut whole = Pile::default();
         for pile in piles {
             whole.add(pile);
-            if whole.bytes >= APPLIED_BYTES {
+            if whole.bytes >= enough {
                 self.apply(shared, std::mem::take(&mut whole))?;
                 shared.note_what_is_due();
             }
