@@ -412,7 +412,16 @@ fn survive(path: &Path, whole: &BTreeMap<String, Vec<u8>>, outcomes: &mut Outcom
             outcomes.refused += 1;
             match SledStore::salvage(path) {
                 Ok(store) if store.check(None).unwrap().is_empty() => {
-                    assert_eq!(contents(&store).unwrap(), *whole, "{what}");
+                    let now = contents(&store).unwrap();
+                    let differs = whole
+                        .iter()
+                        .filter(|(key, value)| now.get(*key) != Some(*value));
+                    let differs: Vec<_> = differs.map(|(key, _)| key).collect();
+                    assert!(
+                        differs.is_empty(),
+                        "{what}: changed, not reported: {differs:?}"
+                    );
+                    assert_eq!(now.len(), whole.len(), "{what}");
                 }
                 Ok(_) => {}
                 Err(StoreError::Damaged { .. } | StoreError::Io { .. }) => outcomes.unreadable += 1,

@@ -67,9 +67,7 @@ pub(super) fn salvaged(
         let passed_over = mended && mend::mend(&copy)?;
         match Engine::open(&copy, cache_bytes) {
             Ok(engine) => {
-                if let Ok(tally) = tally::verify(&engine, None) {
-                    let _ = reserved::take_back(&engine, tally); // else they are passed over
-                }
+                let _ = reserved::take_back(&engine); // else they are passed over
                 return Ok((engine, passed_over));
             }
             Err(OpenFailure::Other(error)) => last = error.to_string(),
@@ -114,9 +112,8 @@ fn whole_in_a_copy(
     prepare(&copy)?;
     let whole = match Engine::open(&copy, COPY_CACHE_BYTES) {
         Ok(engine) => {
-            tally::verify(&engine, tally_of(directory)?)
-                .and_then(|tally| reserved::take_back(&engine, tally))
-                .is_ok()
+            tally::verify(&engine, tally_of(directory)?).is_ok()
+                && reserved::take_back(&engine).is_ok()
                 && engine
                     .value(&[keys::MADE])
                     .is_ok_and(|found| found.is_some())
@@ -154,7 +151,7 @@ pub(super) fn verify(engine: &Engine, directory: &Directory) -> Result<Tally, St
         ));
     }
     let tally = tally::verify(engine, tally_of(directory)?);
-    let tally = tally.and_then(|tally| reserved::take_back(engine, tally));
+    let tally = tally.and_then(|tally| reserved::take_back(engine).map(|()| tally));
     let tally = tally.map_err(|error| match error {
         StoreError::Damaged { reason, .. } => distrust(directory, &reason),
         error => error,

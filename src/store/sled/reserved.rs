@@ -10,7 +10,6 @@ use super::engine::{Engine, damaged};
 use super::frame::{self, Change};
 use super::keys;
 use super::tail;
-use super::tally::Tally;
 use crate::log::{ConversationId, Seq};
 use crate::store::StoreError;
 
@@ -37,11 +36,12 @@ pub(super) fn none() -> Change {
     (vec![keys::RESERVED], None)
 }
 
-/// Takes back the keys that a crash left ahead of their blocks.
-pub(super) fn take_back(engine: &Engine, tally: Tally) -> Result<Tally, StoreError> {
+/// Takes back the keys that a crash left ahead of their blocks. The tally stays as it is: were this
+/// counted, it could stand for a group that is missing.
+pub(super) fn take_back(engine: &Engine) -> Result<(), StoreError> {
     let key = [keys::RESERVED];
     let Some(value) = engine.value(&key)? else {
-        return Ok(tally);
+        return Ok(());
     };
     let reason = || damaged("the record of keys that are ahead of their blocks is damaged".into());
     let owners = frame::unseal(&key, &value).ok_or_else(reason)?;
@@ -58,10 +58,7 @@ pub(super) fn take_back(engine: &Engine, tally: Tally) -> Result<Tally, StoreErr
             }
         }
     }
-    let tally = tally.counted();
-    changes.push(tally.change());
     engine.apply(changes)?;
     engine.flush()?;
-    engine.sync()?;
-    Ok(tally)
+    engine.sync()
 }
