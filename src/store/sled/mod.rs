@@ -426,7 +426,9 @@ impl Backend for SledStore {
             records,
         } = batch;
         self.writable()?;
-        let encoded = records.iter().map(|record| record::encode(record).into());
+        let encoded = records
+            .iter()
+            .map(|record| Arc::new(record::encode(record)));
         let encoded = encoded.collect();
         let claim = Claim {
             conversation,

@@ -18,7 +18,7 @@ pub(super) struct Append {
     pub(super) span: Span,
     /// The key of its name, where it is born with them.
     pub(super) name: Option<Vec<u8>>,
-    pub(super) records: Vec<Arc<[u8]>>,
+    pub(super) records: Vec<Arc<Vec<u8>>>,
 }
 
 impl Append {
@@ -56,8 +56,8 @@ pub(super) fn read(mut bytes: &[u8]) -> Option<Vec<Append>> {
         let hash = Hash(take(&mut bytes)?);
         let name = get(&mut bytes)?;
         let count = u32::from_be_bytes(take(&mut bytes)?);
-        let records = (0..count).map(|_| get(&mut bytes).map(Arc::from));
-        let records = records.collect::<Option<Vec<Arc<[u8]>>>>()?;
+        let records = (0..count).map(|_| get(&mut bytes).map(|bytes| Arc::new(bytes.to_vec())));
+        let records = records.collect::<Option<Vec<Arc<Vec<u8>>>>>()?;
         let append = Append {
             conversation,
             span: Span {
@@ -94,7 +94,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn appends() -> impl Strategy<Value = Append> {
-        let record = prop::collection::vec(any::<u8>(), 0..50).prop_map(Arc::from);
+        let record = prop::collection::vec(any::<u8>(), 0..50).prop_map(Arc::new);
         let records = prop::collection::vec(record, 1..5);
         let name = prop::option::of(prop::collection::vec(any::<u8>(), 1..9));
         (any::<[u8; 16]>(), 0_u64..9, 0_u64..9, name, records).prop_map(

@@ -207,7 +207,7 @@ impl Queue {
         &mut self,
         claim: Claim,
         named: Option<(Vec<u8>, Option<ConversationId>)>,
-        records: Vec<Arc<[u8]>>,
+        records: Vec<Arc<Vec<u8>>>,
         level: Level,
     ) -> Result<u64, StoreError> {
         let tail = self.tails.entry(claim.conversation).or_default();
@@ -301,7 +301,7 @@ impl Queue {
     }
 
     /// A record that is not in the tree.
-    pub(super) fn record(&self, conversation: ConversationId, seq: Seq) -> Option<Arc<[u8]>> {
+    pub(super) fn record(&self, conversation: ConversationId, seq: Seq) -> Option<Arc<Vec<u8>>> {
         self.tails.get(&conversation)?.record(seq)
     }
 

@@ -301,7 +301,7 @@ const CONTRADICTION: &str = "the entry's lengths contradict each other";
 
 /// Where a record was found.
 enum Found {
-    Waiting(Seq, Arc<[u8]>),
+    Waiting(Seq, Arc<Vec<u8>>),
     Packed(Arc<Block>),
 }
 

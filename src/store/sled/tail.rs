@@ -14,7 +14,7 @@ use crate::store::StoreError;
 /// A record that is not in the tree.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
-    pub(super) record: Arc<[u8]>,
+    pub(super) record: Arc<Vec<u8>>,
     /// The log's head with it, where its append ends with it: only there may the log end.
     pub(super) end: Option<Hash>,
 }
@@ -41,7 +41,7 @@ pub(super) struct Tail {
 
 impl Tail {
     /// A record that is not in the tree.
-    pub(super) fn record(&self, seq: Seq) -> Option<Arc<[u8]>> {
+    pub(super) fn record(&self, seq: Seq) -> Option<Arc<Vec<u8>>> {
         let waiting = u64::try_from(self.waiting.len()).ok()?;
         let behind = self.span?.head.seq.0.checked_add(1)?;
         let index = seq.0.checked_sub(behind.checked_sub(waiting)?)?;

@@ -242,7 +242,7 @@ fn one_group_takes_many_appends_and_each_has_its_own_outcome() {
             first: seq,
             newest,
         };
-        let record: Arc<[u8]> = [0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0][..].into();
+        let record = Arc::new(vec![0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0]);
         let accepted = shared.append(claim, vec![record], Level::Buffered);
         assert_eq!(matches!(accepted, Err(StoreError::Stale { .. })), stale);
         assert_eq!(accepted.is_ok(), !stale);

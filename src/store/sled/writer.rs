@@ -185,7 +185,7 @@ impl Shared {
     pub(super) fn append(
         &self,
         claim: Claim,
-        records: Vec<Arc<[u8]>>,
+        records: Vec<Arc<Vec<u8>>>,
         level: Level,
     ) -> Result<(), StoreError> {
         let number = self.accept(claim, records, level)?;
@@ -198,7 +198,7 @@ impl Shared {
     fn accept(
         &self,
         claim: Claim,
-        records: Vec<Arc<[u8]>>,
+        records: Vec<Arc<Vec<u8>>>,
         level: Level,
     ) -> Result<u64, StoreError> {
         let mut queue = self.open_queue()?;
