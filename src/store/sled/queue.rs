@@ -416,6 +416,23 @@ impl Queue {
         group
     }
 
+    /// A group was not written after all: it comes first again.
+    pub(super) fn put_back(&mut self, group: Group) {
+        let Group {
+            number,
+            level,
+            appends,
+        } = group;
+        for append in appends.into_iter().rev() {
+            self.requests.push_front(Request {
+                number,
+                level,
+                append: Some(append),
+            });
+        }
+        self.waiting_since.get_or_insert_with(Instant::now);
+    }
+
     /// The journal's system has a group.
     pub(super) fn noted(&mut self, group: &Group) {
         for append in &group.appends {

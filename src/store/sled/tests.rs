@@ -264,6 +264,68 @@ fn one_group_takes_many_appends_and_each_has_its_own_outcome() {
     assert_eq!(found.len(), 0, "{found:?}");
 }
 
+/// Who writes the tree also writes late appends to the journal, and must not wait for room there: only
+/// they themselves would make it.
+#[test]
+fn whoever_writes_the_tree_does_not_wait_for_room_in_the_journal() {
+    let dir = tempfile::tempdir().unwrap();
+    let directory = Directory::lock(dir.path()).unwrap();
+    let engine = open::engine(&directory, 1 << 20).unwrap_or_else(|e| panic!("{e}"));
+    let tally = open::establish(&engine, &directory).unwrap();
+    let synced = Synced {
+        tally,
+        ..Synced::default()
+    };
+    let journal = Journal::new(directory.journal(), 0);
+    let shared = Arc::new(share(engine, &directory, synced, Some(journal)).unwrap());
+    let conversation = ConversationId([3; 16]);
+    let mut record = batch(None).records.remove(0);
+    record.entry = vec![7; 1 << 20];
+    let record = Arc::new(record::encode(&record));
+    let head_at = |seq: u64| Head {
+        seq: Seq(seq),
+        hash: Hash([1; 32]),
+    };
+    let claim = |seq: u64| Claim {
+        conversation,
+        expected: seq.checked_sub(1).map(head_at),
+        birth: (seq == 0).then(|| Name {
+            namespace: vec!["t".into()],
+            name: "a".into(),
+        }),
+        first: Seq(0),
+        newest: head_at(seq),
+    };
+    // No thread brings anything into the tree here, so that the journal fills up.
+    for seq in 0..7 {
+        let level = Level::Synced;
+        shared
+            .append(claim(seq), vec![Arc::clone(&record)], level)
+            .unwrap();
+    }
+    let large = vec![Arc::clone(&record), Arc::clone(&record)];
+    let both = Claim {
+        newest: head_at(8),
+        ..claim(7)
+    };
+    shared.append(both, large, Level::Buffered).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(350));
+    let (done, wait) = std::sync::mpsc::channel();
+    let writer = Arc::clone(&shared);
+    std::thread::spawn(move || {
+        writer.note_beside_the_tree();
+        let _ = done.send(());
+    });
+    let in_time = wait.recv_timeout(std::time::Duration::from_secs(20));
+    assert!(in_time.is_ok(), "it waits for itself");
+    assert_eq!(shared.durable(conversation).unwrap(), Some(head_at(6)));
+    // Whoever does not write the tree makes room.
+    shared.sync(Level::Synced).unwrap();
+    assert_eq!(shared.durable(conversation).unwrap(), Some(head_at(8)));
+    let found = check::check(&shared.engine, shared.gate_of(), Some(conversation));
+    assert_eq!(found.len(), 0, "{found:?}");
+}
+
 /// What is in the tree when bringing many blocks into it was cut off before the first of them.
 #[test]
 fn keys_that_a_crash_left_ahead_of_their_blocks_are_taken_back() {

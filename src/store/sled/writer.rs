@@ -303,15 +303,18 @@ impl Shared {
     /// higher one. For who has the turn. A failure poisons.
     fn group(&self, level: Level) -> Result<(), String> {
         let group = self.queue().take();
-        let written = self.note(&group, level.max(group.level));
-        written.map_err(|error| self.poison(&error))
+        let level = level.max(group.level);
+        let written = || {
+            while !self.write(&group)? {
+                self.settle()?; // the journal is full of what is not in the tree
+            }
+            self.noted(&group, level)
+        };
+        written().map_err(|error| self.poison(&error))
     }
 
-    fn note(&self, group: &Group, level: Level) -> Result<(), StoreError> {
-        self.media.sync()?; // what is written now may mention what was put before
-        while !self.write(group)? {
-            self.settle()?; // the journal is full of what is not in the tree
-        }
+    /// The system has a group; brings it to a level.
+    fn noted(&self, group: &Group, level: Level) -> Result<(), StoreError> {
         self.queue().noted(group);
         if level < Level::Synced {
             return Ok(());
@@ -327,6 +330,7 @@ impl Shared {
 
     /// Hands a group to the system; false where the journal has no room for it.
     fn write(&self, group: &Group) -> Result<bool, StoreError> {
+        self.media.sync()?; // what is written now may mention what was put before
         if group.appends.is_empty() {
             return Ok(true);
         }
@@ -351,14 +355,31 @@ impl Shared {
         settled
     }
 
-    /// Writes to the journal what has waited long enough, while the tree is being written.
+    /// Writes to the journal what has waited long enough, for who writes the tree. Where it has no room
+    /// the group waits on: it is about to be in the tree.
     pub(super) fn note_what_is_due(&self) {
         let queue = self.queue();
         let late = matches!(queue.due_to_note(), Some(due) if due <= Instant::now());
-        if late && !queue.writing {
-            let _turn = self.turn(queue);
-            let _ = self.group(Level::Synced); // a failure poisons
+        if !late || queue.writing {
+            return;
         }
+        let _turn = self.turn(queue);
+        let group = self.queue().take();
+        let written = match self.write(&group) {
+            Ok(false) => return self.queue().put_back(group),
+            Ok(true) => self.noted(&group, Level::Synced),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = written {
+            self.poison(&error);
+        }
+    }
+
+    /// As somebody does who writes the tree.
+    #[cfg(test)]
+    pub(super) fn note_beside_the_tree(&self) {
+        let _settler = held(&self.settler);
+        self.note_what_is_due();
     }
 
     /// Has a block rewritten, with all that was accepted before in the tree.
