@@ -483,9 +483,13 @@ fn a_file_that_changed_while_it_was_closed_is_refused_untouched_and_salvaged_fro
     assert!(store.check(None).unwrap().is_empty());
 }
 
+/// What pages a power cut keeps. `CTXLOG_SEED` draws others (7).
+fn drawn() -> Draw {
+    Draw::new(std::env::var("CTXLOG_SEED").map_or(7, |n| n.parse().unwrap()))
+}
+
 /// The system writes what is not synced page by page, in any order. Whichever of these pages a power
 /// cut leaves as they were, all that was synced before is there, and all that is there is whole.
-/// `CTXLOG_SEED` draws other pages (7).
 #[test]
 fn a_power_cut_costs_only_what_was_not_synced_whichever_pages_it_takes() {
     let dir = tempfile::tempdir().unwrap();
@@ -493,8 +497,7 @@ fn a_power_cut_costs_only_what_was_not_synced_whichever_pages_it_takes() {
     let (live, synced, later, trial) = (at("live"), at("synced"), at("later"), at("trial"));
     let store = SledStore::open(&live).unwrap();
     let conversation = conversation(&store, 1, 100);
-    let seed = std::env::var("CTXLOG_SEED").map_or(7, |n| n.parse().unwrap());
-    let mut draw = Draw::new(seed);
+    let mut draw = drawn();
     let (mut trials, mut lost) = (0, 0);
     for round in 0..16 {
         store.sync(Level::Synced).unwrap();
@@ -552,8 +555,7 @@ fn a_power_cut_while_the_tree_is_written_costs_nothing_whichever_pages_it_takes(
     let (live, synced, later, trial) = (at("live"), at("synced"), at("later"), at("trial"));
     let store = SledStore::open(&live).unwrap();
     let conversation = conversation(&store, 1, 100);
-    let seed = std::env::var("CTXLOG_SEED").map_or(7, |n| n.parse().unwrap());
-    let mut draw = Draw::new(seed);
+    let mut draw = drawn();
     let mut differed = 0;
     for round in 0..12 {
         assert!(store.check(None).unwrap().is_empty()); // all is in the tree

@@ -1,7 +1,6 @@
 //! `buffer`: keeps the newest on every append.
 
 use crate::log::Unit;
-use crate::window::Cut;
 
 use super::spec::at_least_one;
 use super::{Common, Frame, KeepUnit, Options, Plan, SpecError, Strategy};
@@ -68,11 +67,6 @@ impl Strategy for Buffer {
     }
 
     fn plan(&self, frame: &Frame<'_>) -> Plan {
-        let cut = Cut {
-            keep: frame.newest(self.keep, self.unit),
-            ask_all: true,
-            ..frame.cut(self.unit, self.keep)
-        };
-        Plan::counted(self.unit, self.keep, self.common.on(cut))
+        Plan::newest(frame, self.keep, self.unit, self.common)
     }
 }

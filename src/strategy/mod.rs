@@ -65,6 +65,16 @@ pub enum Plan {
 }
 
 impl Plan {
+    /// The plan of a strategy that keeps the newest and lets go of all that is older.
+    pub(super) fn newest(frame: &Frame<'_>, keep: u64, unit: KeepUnit, common: Common) -> Self {
+        let cut = Cut {
+            keep: frame.newest(keep, unit),
+            ask_all: true,
+            ..frame.cut(unit, keep)
+        };
+        Self::counted(unit, keep, common.on(cut))
+    }
+
     /// The plan of a strategy that counts units outside the envelope: due when there are more than
     /// `limit`.
     #[must_use]

@@ -1,7 +1,6 @@
 //! `sliding-window`: keeps the newest.
 
 use crate::log::Unit;
-use crate::window::Cut;
 
 use super::spec::at_least_one;
 use super::{Common, Frame, KeepUnit, Options, Plan, SpecError, Strategy};
@@ -66,11 +65,6 @@ impl Strategy for SlidingWindow {
     }
 
     fn plan(&self, frame: &Frame<'_>) -> Plan {
-        let cut = Cut {
-            keep: frame.newest(self.keep, self.unit),
-            ask_all: true,
-            ..frame.cut(self.unit, self.keep)
-        };
-        Plan::counted(self.unit, self.keep, self.common.on(cut))
+        Plan::newest(frame, self.keep, self.unit, self.common)
     }
 }

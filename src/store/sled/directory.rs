@@ -12,7 +12,7 @@
 //! | `CTXLOG.unchecked` | sled had to be opened without its snapshot and not every value was checked since |
 //! | `sled/` | sled's own files |
 //! | `blobs/` | blobs, each in a file of its own; made with the first |
-//! | `set-aside-N/` | snapshots that sled could not read |
+//! | `set-aside-N/` | snapshots that sled could not read, or its files where making the store was cut off |
 //! | `salvage/sled/` | a copy of `sled/`, there while the store is open for salvage |
 
 use std::fs::{self, File, TryLockError};
@@ -266,6 +266,22 @@ impl Directory {
         }
         sync_dir(&aside)?;
         sync_dir(sled)?;
+        sync_dir(&self.path)
+    }
+
+    /// Whether making the store was cut off before anything could be put into it.
+    pub(super) fn was_never_a_store(&self) -> bool {
+        ![MARKER, SYNCED]
+            .iter()
+            .any(|name| self.path.join(name).exists())
+    }
+
+    /// Moves sled's files out of the way, so that making the store begins anew: sled writes in several
+    /// threads, and a kill can leave what came later without what came before.
+    pub(super) fn set_sled_aside(&self) -> Result<(), StoreError> {
+        let (sled, aside) = (self.sled(), self.new_aside()?);
+        fs::rename(&sled, aside.join(SLED)).map_err(|e| io("moving", &sled, e))?;
+        sync_dir(&aside)?;
         sync_dir(&self.path)
     }
 

@@ -182,15 +182,11 @@ impl Engine {
         guarded("writing", || tree.insert(key, value).map(drop))
     }
 
-    /// Hands everything applied to the system: it survives a killed process.
-    pub(super) fn flush(&self) -> Result<(), StoreError> {
-        let tree = self.tree()?;
-        guarded("flushing", || tree.flush()).map(drop)
-    }
-
-    /// Brings everything flushed to the disk: it survives power loss. Always asks the system, also
-    /// when sled's flush found nothing to do: its own threads may have written without syncing.
+    /// Brings everything that was written to the disk: it survives power loss. Always asks the system,
+    /// also when sled's flush found nothing to do: its own threads may have written without syncing.
     pub(super) fn sync(&self) -> Result<(), StoreError> {
+        let tree = self.tree()?;
+        guarded("flushing", || tree.flush())?;
         self.file.sync_data().map_err(|source| {
             let what = format!("syncing {}", self.dir.join("db").display());
             StoreError::Io { what, source }

@@ -149,15 +149,10 @@ impl Journal {
     /// Removes the file: all that it holds is in the tree, and this on the disk.
     pub(super) fn remove(&mut self) -> Result<(), StoreError> {
         self.open = None;
-        remove(&self.path)
-    }
-}
-
-/// Removes a journal that is needed no more.
-pub(super) fn remove(path: &Path) -> Result<(), StoreError> {
-    match fs::remove_file(path) {
-        Err(e) if e.kind() != ErrorKind::NotFound => Err(io("removing", path, e)),
-        _ => Ok(()),
+        match fs::remove_file(&self.path) {
+            Err(e) if e.kind() != ErrorKind::NotFound => Err(io("removing", &self.path, e)),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -29,6 +29,12 @@ impl Append {
         behind.checked_sub(count).map(Seq)
     }
 
+    /// The bytes of its records.
+    pub(super) fn bytes(&self) -> usize {
+        let sizes = self.records.iter().map(|record| record.len());
+        sizes.fold(0, usize::saturating_add)
+    }
+
     pub(super) fn write(&self, to: &mut Vec<u8>) {
         to.extend(self.conversation.0);
         to.extend(self.span.first.0.to_be_bytes());

@@ -30,7 +30,10 @@ pub(super) fn engine(directory: &Directory, cache_bytes: u64) -> Result<Engine, 
         if let Some(what) = suspicion
             && !whole_in_a_copy(directory, |_| Ok(()), false)?
         {
-            return Err(distrust(directory, what));
+            if !directory.was_never_a_store() {
+                return Err(distrust(directory, what));
+            }
+            directory.set_sled_aside()?;
         }
         seal::lift(&sled)?;
     }
@@ -132,7 +135,6 @@ pub(super) fn establish(engine: &Engine, directory: &Directory) -> Result<Tally,
     let mut changes = vec![(vec![keys::MADE], Some(made)), tally.change()];
     changes.extend(keys::fences().map(|key| (key.to_vec(), Some(frame::seal(&key, Vec::new())))));
     engine.apply(changes)?;
-    engine.flush()?;
     engine.sync()?;
     directory.finish()?;
     Ok(tally)
@@ -183,8 +185,7 @@ pub(super) fn recover(shared: &Shared, directory: &Directory) -> Result<(), Stor
     }
     if directory.journal().exists() {
         shared.settle()?;
-        shared.receipt().no_journal()?;
-        journal::remove(&directory.journal())?;
+        shared.end_journal()?;
     }
     Ok(())
 }

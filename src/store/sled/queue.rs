@@ -238,8 +238,7 @@ impl Queue {
 
     /// A log whose tail is known has these records from now on.
     fn grow(&mut self, append: &Append) {
-        let bytes = append.records.iter().map(|record| record.len());
-        self.record_bytes = bytes.fold(self.record_bytes, usize::saturating_add);
+        self.record_bytes = self.record_bytes.saturating_add(append.bytes());
         if let Some(name) = &append.name {
             self.born.insert(name.clone(), append.conversation);
         }
@@ -404,8 +403,7 @@ impl Queue {
             group.number = request.number;
             group.level = group.level.max(request.level);
             if let Some(append) = request.append {
-                let sizes = append.records.iter().map(|record| record.len());
-                bytes = sizes.fold(bytes, usize::saturating_add);
+                bytes = bytes.saturating_add(append.bytes());
                 group.appends.push(append);
             }
         }

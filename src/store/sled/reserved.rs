@@ -59,6 +59,5 @@ pub(super) fn take_back(engine: &Engine) -> Result<(), StoreError> {
         }
     }
     engine.apply(changes)?;
-    engine.flush()?;
     engine.sync()
 }

@@ -231,7 +231,6 @@ impl Settler {
         for keys in ahead.chunks(RESERVED_MAX) {
             let put = |key: &&Vec<u8>| shared.engine.put(key, reserved::value(key));
             keys.iter().try_for_each(put)?;
-            shared.engine.flush()?;
             shared.engine.sync()?;
         }
         Ok(true)
@@ -270,7 +269,6 @@ impl Settler {
             let mut queue = shared.queue();
             moved.iter().for_each(|moved| queue.moved(moved));
         }
-        shared.engine.flush()?;
         shared.engine.sync()?;
         shared.receipt().tree(self.tally)
     }

@@ -83,17 +83,11 @@ impl Tail {
 
     /// Forgets what only memory has.
     pub(super) fn give_up(&mut self) {
-        let head = |span: Option<Span>| span.map(|span| span.head.seq);
-        let behind = |span| head(span).map_or(0, |seq| seq.0.saturating_add(1));
-        let kept = match (head(self.noted), head(self.written)) {
-            (None, _) => 0,
-            (Some(_), None) => {
-                behind(self.noted).saturating_sub(self.noted.map_or(0, |noted| noted.first.0))
-            }
-            (Some(_), Some(_)) => behind(self.noted).saturating_sub(behind(self.written)),
-        };
+        let behind = |span: Option<Span>| span.map_or(0, |span| span.head.seq.0.saturating_add(1));
+        let beyond = behind(self.span).saturating_sub(behind(self.noted));
+        let beyond = usize::try_from(beyond).unwrap_or(usize::MAX);
         self.waiting
-            .truncate(usize::try_from(kept).unwrap_or(usize::MAX));
+            .truncate(self.waiting.len().saturating_sub(beyond));
         self.span = self.noted;
     }
 }

@@ -36,6 +36,20 @@ fn unsyncable(dir: &Path, journal: bool) -> SledStore {
     SledStore::run(shared, directory, None).unwrap()
 }
 
+/// A new store without the thread that brings into the tree what nobody waits for.
+fn without_a_thread(dir: &Path) -> (Directory, Shared) {
+    let directory = Directory::lock(dir).unwrap();
+    let engine = open::engine(&directory, 1 << 20).unwrap_or_else(|e| panic!("{e}"));
+    let tally = open::establish(&engine, &directory).unwrap();
+    let synced = Synced {
+        tally,
+        ..Synced::default()
+    };
+    let journal = Journal::new(directory.journal(), 0);
+    let shared = share(engine, &directory, synced, Some(journal)).unwrap();
+    (directory, shared)
+}
+
 fn batch(head: Option<Head>) -> Batch {
     let seq = head.map_or(Seq(0), |head| head.seq.next());
     let record = Record {
@@ -208,15 +222,7 @@ fn a_failed_sync_in_the_background_poisons_the_handle() {
 #[test]
 fn one_group_takes_many_appends_and_each_has_its_own_outcome() {
     let dir = tempfile::tempdir().unwrap();
-    let directory = Directory::lock(dir.path()).unwrap();
-    let engine = open::engine(&directory, 1 << 20).unwrap_or_else(|e| panic!("{e}"));
-    let tally = open::establish(&engine, &directory).unwrap();
-    let synced = Synced {
-        tally,
-        ..Synced::default()
-    };
-    let journal = Journal::new(directory.journal(), 0);
-    let shared = share(engine, &directory, synced, Some(journal)).unwrap();
+    let (directory, shared) = without_a_thread(dir.path());
     let conversation = ConversationId([3; 16]);
     let mut head = None;
     for number in 0..200_u64 {
@@ -269,15 +275,8 @@ fn one_group_takes_many_appends_and_each_has_its_own_outcome() {
 #[test]
 fn whoever_writes_the_tree_does_not_wait_for_room_in_the_journal() {
     let dir = tempfile::tempdir().unwrap();
-    let directory = Directory::lock(dir.path()).unwrap();
-    let engine = open::engine(&directory, 1 << 20).unwrap_or_else(|e| panic!("{e}"));
-    let tally = open::establish(&engine, &directory).unwrap();
-    let synced = Synced {
-        tally,
-        ..Synced::default()
-    };
-    let journal = Journal::new(directory.journal(), 0);
-    let shared = Arc::new(share(engine, &directory, synced, Some(journal)).unwrap());
+    let (_directory, shared) = without_a_thread(dir.path());
+    let shared = Arc::new(shared);
     let conversation = ConversationId([3; 16]);
     let mut record = batch(None).records.remove(0);
     record.entry = vec![7; 1 << 20];
@@ -346,7 +345,6 @@ fn keys_that_a_crash_left_ahead_of_their_blocks_are_taken_back() {
         changes.push(reserved::note(&[conversation]));
         changes.push(tally.counted().change());
         engine.apply(changes).unwrap();
-        engine.flush().unwrap();
         engine.sync().unwrap();
     }
     let salvaged = SledStore::salvage(dir.path()).unwrap();

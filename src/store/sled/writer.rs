@@ -350,7 +350,12 @@ impl Shared {
         if !self.queue().waits() {
             return Ok(());
         }
-        let settled = held(&self.settler).settle(self);
+        self.settle_as(&mut held(&self.settler))
+    }
+
+    /// The same for who writes the tree. Whoever waits for it, or for room, is told.
+    fn settle_as(&self, settler: &mut Settler) -> Result<(), StoreError> {
+        let settled = settler.settle(self);
         self.ring();
         settled
     }
@@ -392,7 +397,7 @@ impl Shared {
         let indeterminate = |error| StoreError::Indeterminate {
             reason: self.poison(&error),
         };
-        settler.settle(self).map_err(indeterminate)?;
+        self.settle_as(&mut settler).map_err(indeterminate)?;
         match work(&mut settler.codec)? {
             Some(rewrite) => settler.rewrite(self, rewrite).map_err(indeterminate),
             None => Ok(()),
@@ -446,15 +451,19 @@ impl Shared {
         while self.poisoned().is_none() && self.queue().waits() {
             self.settle_or_poison();
         }
-        let ended = || {
-            if let Some(Noter { journal, .. }) = held(&self.noter).as_mut() {
-                self.receipt().no_journal()?;
-                journal.remove()?;
-            }
-            Ok::<(), StoreError>(())
-        };
-        if self.poisoned().is_none() && ended().is_ok() {
+        if self.poisoned().is_none() && self.end_journal().is_ok() {
             self.engine.settle();
+        }
+    }
+
+    /// Removes the journal: all that it holds is in the tree, on the disk.
+    pub(super) fn end_journal(&self) -> Result<(), StoreError> {
+        match held(&self.noter).as_mut() {
+            None => Ok(()),
+            Some(Noter { journal, .. }) => {
+                self.receipt().no_journal()?;
+                journal.remove()
+            }
         }
     }
 
