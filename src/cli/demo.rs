@@ -200,7 +200,7 @@ impl Teller<'_> {
             return Ok(None);
         };
         self.chat
-            .with_projection(|p| Some(visit(p, seq, entry.iteration, visited)))
+            .with_projection(|p| Some(visit(p, seq, entry.iteration, *visited)))
     }
 
     /// The largest tool result that a strategy let go.

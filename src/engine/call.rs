@@ -443,7 +443,7 @@ pub(super) fn file_visits(
             provenance,
             ..meta.clone()
         };
-        visits.push(stage.file(Body::Visited(body), meta)?);
+        visits.push(stage.file(Body::Visited(Box::new(body)), meta)?);
         stage.state.remember(memo);
     }
     Ok(visits)

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::codes::codes;
 use super::{
-    Author, ConversationId, GroupReason, Hash, LeftReason, MessageId, Role, Seq, VisitOutcome,
+    AttemptOutcome, Author, ConversationId, GroupReason, Hash, LeftReason, MessageId, Role, Seq,
+    VisitOutcome,
 };
 
 codes! {
@@ -572,8 +573,37 @@ pub struct Visited {
     pub unchanged_since: Option<Seq>,
     /// The place of the first item that changed: what a prompt cache must read again.
     pub first_changed: Option<Seq>,
+    /// What that costs: the tokens of the window before the visit, from the first changed item on,
+    /// that the newest call had sent.
+    pub invalidated: Option<Reading>,
+    /// What was asked of a summariser, in order.
+    pub attempts: Vec<Attempt>,
     /// What changed.
     pub change: Change,
+}
+
+/// One question to a summariser, and how it ended.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Attempt {
+    /// Who was asked: the summariser's name for itself.
+    pub summarizer: String,
+    /// The messages whose words the prompt held. What it did not hold, no claim stands for.
+    pub sources: Ranges,
+    /// What those messages were then: blake3, derive-key context `ctxlog sources v1`, over the seq,
+    /// the form and the commitment of each.
+    pub digest: Hash,
+    /// blake3, derive-key context `ctxlog prompt v1`, of the prompt; zero where none was handed out.
+    pub prompt: Hash,
+    /// The model that answered, where it is known.
+    pub model: Option<String>,
+    /// What it cost, where it is known.
+    pub usage: Option<Usage>,
+    /// Bytes of the answer, as it was given.
+    pub answered: u64,
+    /// Whether the answer was cut to what may be stored.
+    pub clipped: bool,
+    /// How it ended.
+    pub outcome: AttemptOutcome,
 }
 
 /// An edit by a person or the application.
@@ -615,7 +645,7 @@ pub enum Body {
     /// What came back.
     Returned(Returned),
     /// A strategy's visit.
-    Visited(Visited),
+    Visited(Box<Visited>),
     /// An edit.
     Edited(Edited),
     /// A note.
@@ -652,9 +682,18 @@ impl Body {
         Kind::from_code(self.code())
     }
 
+    /// The visit, where it is one.
+    #[must_use]
+    pub fn visit(&self) -> Option<&Visited> {
+        match self {
+            Self::Visited(visit) => Some(visit),
+            _ => None,
+        }
+    }
+
     /// The change of a visit or edit.
     #[must_use]
-    pub const fn change(&self) -> Option<&Change> {
+    pub fn change(&self) -> Option<&Change> {
         match self {
             Self::Visited(v) => Some(&v.change),
             Self::Edited(e) => Some(&e.change),

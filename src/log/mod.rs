@@ -11,10 +11,10 @@ mod sets;
 pub mod skeleton;
 
 pub use body::{
-    Appended, Body, Called, Change, Commitment, Configured, Count, Door, EditAction, Edited,
-    ForkPoint, Identity, Kind, Left, Noted, OpenCalls, Opened, PartKind, PartSkeleton, Provenance,
-    Ranges, Reading, Refused, RenderedBody, Returned, Settings, Skeleton, StandIn, StandInKind,
-    Trigger, Unit, Usage, Visited,
+    Appended, Attempt, Body, Called, Change, Commitment, Configured, Count, Door, EditAction,
+    Edited, ForkPoint, Identity, Kind, Left, Noted, OpenCalls, Opened, PartKind, PartSkeleton,
+    Provenance, Ranges, Reading, Refused, RenderedBody, Returned, Settings, Skeleton, StandIn,
+    StandInKind, Trigger, Unit, Usage, Visited,
 };
 pub use entry::{By, CodecError, Entry, Key, Sealed};
 pub(crate) use hashing::Derived;
@@ -22,4 +22,4 @@ pub use ids::{ConversationId, Hash, Head, Iteration, MessageId, Micros, ParseHex
 pub use message::{
     Author, Block, BlockBody, Fields, Json, Media, Message, Part, PartBody, Role, Shape, Source,
 };
-pub use sets::{GroupReason, LeftReason, RequestReason, VisitOutcome};
+pub use sets::{AttemptOutcome, GroupReason, LeftReason, RequestReason, VisitOutcome};

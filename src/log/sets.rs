@@ -68,6 +68,20 @@ impl VisitOutcome {
 }
 
 closed_set! {
+    /// How an attempt of a summariser ended.
+    AttemptOutcome {
+        Ok = 1, "ok", "The answer stands for its sources.", "None is needed.";
+        Failed = 2, "failed", "The summariser failed.", "See what it said; it is asked again.";
+        Empty = 3, "empty", "The answer held no words.", "See the prompt; it is asked again.";
+        NotSmaller = 4, "not-smaller", "The answer is not smaller than its sources.", "The same sources are not asked about again.";
+        InvalidXml = 5, "invalid-xml", "The answer is not of the form that was asked for.", "See the prompt; it is asked again.";
+        DegenerateOutput = 6, "degenerate-output", "The answer repeats itself.", "Take another model; it is asked again.";
+        LostCriticalPredicate = 7, "lost-critical-predicate", "The answer leaves out what may not be lost.", "See the prompt; it is asked again.";
+        Skipped = 8, "skipped", "Nobody was asked: the same sources came back not smaller before.", "Wait until more can be summarised.";
+    }
+}
+
+closed_set! {
     /// Why something left the window.
     LeftReason {
         BeyondKeep = 1, "beyond-keep", "It was older than what the strategy keeps.", "Raise keep, or restore it.";

@@ -326,6 +326,8 @@ impl Look<'_> {
             released: Ranges::default(),
             stood_down: Ranges::default(),
             first_changed: None,
+            invalidated: None,
+            attempts: Vec::new(),
             change: Change::default(),
         }
     }

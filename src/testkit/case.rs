@@ -7,7 +7,7 @@ use super::model::{Moment, moments};
 use super::script::{Said, Script};
 use super::world::{Failure, World};
 use crate::formats::Transcript;
-use crate::log::{Body, Entry, Provenance, Visited};
+use crate::log::{Entry, Provenance, Visited};
 use crate::strategy::Strategy;
 
 /// What came of running a script once: the world as it was left, its log, and what the naive fold
@@ -147,10 +147,8 @@ impl Run {
 
     /// Every visit.
     pub(super) fn visits(&self) -> impl Iterator<Item = (Step<'_>, &Visited)> {
-        self.steps().filter_map(|step| match &step.entry.body {
-            Body::Visited(visited) => Some((step, visited)),
-            _ => None,
-        })
+        self.steps()
+            .filter_map(|step| Some((step, step.entry.body.visit()?)))
     }
 
     /// Whether an entry tells what an importer read from the source.

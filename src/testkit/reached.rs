@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::case::Run;
-use crate::log::{Body, GroupReason, LeftReason, RequestReason, VisitOutcome};
+use crate::log::{AttemptOutcome, Body, GroupReason, LeftReason, RequestReason, VisitOutcome};
 
 /// How often each member of the closed sets was reached.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -13,6 +13,8 @@ pub struct Reached {
     pub refusals: BTreeMap<GroupReason, u64>,
     /// How visits ended.
     pub outcomes: BTreeMap<VisitOutcome, u64>,
+    /// How attempts of summarisers ended.
+    pub attempts: BTreeMap<AttemptOutcome, u64>,
     /// Why messages left.
     pub leavings: BTreeMap<LeftReason, u64>,
     /// Why requests were not accepted.
@@ -31,6 +33,14 @@ pub const PENDING: &[(&str, &str)] = &[
     ("replacement-not-smaller", "consolidation"),
     ("only-existing-summary", "consolidation"),
     ("late", "consolidation"),
+    ("ok", "consolidation"),
+    ("failed", "consolidation"),
+    ("empty", "consolidation"),
+    ("not-smaller", "consolidation"),
+    ("skipped", "consolidation"),
+    ("invalid-xml", "observation"),
+    ("degenerate-output", "observation"),
+    ("lost-critical-predicate", "observation"),
     ("observed", "observation"),
     ("owner-conflict", "identity and owners"),
     ("split-pair", "replacement of ranges"),
@@ -48,6 +58,8 @@ impl Reached {
         for entry in &run.entries {
             if let Body::Visited(visited) = &entry.body {
                 add(&mut self.outcomes, visited.outcome, 1);
+                let attempts = visited.attempts.iter();
+                attempts.for_each(|a| add(&mut self.attempts, a.outcome, 1));
                 visited
                     .refused
                     .iter()
@@ -98,6 +110,10 @@ impl Reached {
             .iter()
             .for_each(|(k, n)| add(&mut self.outcomes, *k, *n));
         other
+            .attempts
+            .iter()
+            .for_each(|(k, n)| add(&mut self.attempts, *k, *n));
+        other
             .leavings
             .iter()
             .for_each(|(k, n)| add(&mut self.leavings, *k, *n));
@@ -116,13 +132,20 @@ impl Reached {
         let outcomes = VisitOutcome::ALL
             .iter()
             .map(|k| (k.name(), self.outcomes.get(k)));
+        let attempts = AttemptOutcome::ALL
+            .iter()
+            .map(|k| (k.name(), self.attempts.get(k)));
         let leavings = LeftReason::ALL
             .iter()
             .map(|k| (k.name(), self.leavings.get(k)));
         let requests = RequestReason::ALL
             .iter()
             .map(|k| (k.name(), self.requests.get(k)));
-        let all = refusals.chain(outcomes).chain(leavings).chain(requests);
+        let all = refusals
+            .chain(outcomes)
+            .chain(attempts)
+            .chain(leavings)
+            .chain(requests);
         let waits = |name: &str| PENDING.iter().any(|(pending, _)| *pending == name);
         all.filter(|(name, _)| !waits(name))
             .map(|(name, n)| (name, n.copied().unwrap_or(0)))

@@ -72,7 +72,7 @@ pub fn there(chat: &Conversation, ids: &[MessageId]) -> Vec<usize> {
 /// The visits filed with a call.
 pub fn visits(chat: &Conversation, call: &Call) -> Vec<Visited> {
     let body = |v: &Seq| match chat.entry(*v).unwrap().body {
-        Body::Visited(v) => v,
+        Body::Visited(v) => *v,
         other => panic!("{other:?}"),
     };
     call.visits.iter().map(body).collect()

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ctxlog::log::{GroupReason, LeftReason, RequestReason, VisitOutcome};
+use ctxlog::log::{AttemptOutcome, GroupReason, LeftReason, RequestReason, VisitOutcome};
 
 use super::{read, sources};
 
@@ -37,6 +37,7 @@ fn the_page_of_reasons_has_exactly_the_members_of_the_closed_sets() {
     for (set, rows, at_least) in [
         ("`GroupReason`", rows!(GroupReason), 13),
         ("`VisitOutcome`", rows!(VisitOutcome), 10),
+        ("`AttemptOutcome`", rows!(AttemptOutcome), 8),
         ("`LeftReason`", rows!(LeftReason), 10),
         ("`RequestReason`", rows!(RequestReason), 18),
     ] {

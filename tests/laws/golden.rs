@@ -24,7 +24,7 @@ use ctxlog::testkit::result;
 const HEADS: [(&str, &str); 2] = [
     (
         "recorded",
-        "d3372e4802d1a48f9a567e5378751b3757cb996d6959a0c8b3f13380eb9046de",
+        "0537f6cd03e9e2f1aaed300a17aedceebdaa5c946debb2a5529344165723dd1a",
     ),
     (
         "imported",
@@ -390,6 +390,21 @@ fn bodies() -> Vec<Entry> {
         stood_down: ranges(62, 62),
         unchanged_since: Some(Seq(3)),
         first_changed: Some(Seq(5)),
+        invalidated: Some(reading(33)),
+        attempts: AttemptOutcome::ALL
+            .iter()
+            .map(|outcome| Attempt {
+                summarizer: "s".into(),
+                sources: ranges(2, 4),
+                digest: Hash([10; 32]),
+                prompt: Hash([11; 32]),
+                model: Some("m".into()),
+                usage: Some(Usage::default()),
+                answered: 12,
+                clipped: true,
+                outcome: *outcome,
+            })
+            .collect(),
         change: change.clone(),
     };
     let edited = Edited {
@@ -409,7 +424,7 @@ fn bodies() -> Vec<Entry> {
         Body::Appended(appended),
         Body::Called(called),
         Body::Returned(returned),
-        Body::Visited(visited),
+        Body::Visited(Box::new(visited)),
         Body::Edited(edited),
         Body::Noted(noted),
     ];

@@ -105,7 +105,7 @@ fn visited(entry: Entry) -> Option<Visited> {
         parts.for_each(|p| p.label = None);
         stand_in.content = NO_CONTENT;
     }
-    Some(visited)
+    Some(*visited)
 }
 
 const NO_CONTENT: Commitment = Commitment {

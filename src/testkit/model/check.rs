@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::decide::Model;
 use super::fold::messages_of;
 use crate::engine::Content;
-use crate::log::{Body, Entry, Message, Seq, Visited};
+use crate::log::{Entry, Message, Seq, Visited};
 use crate::strategy::Strategy;
 use crate::testkit::case::Case;
 use crate::testkit::script::Script;
@@ -55,11 +55,7 @@ fn step(
     answer: Answer,
 ) -> Result<(), Failure> {
     let new = entries_from(world, model.next())?;
-    let visits = new.iter().filter_map(|e| match &e.body {
-        Body::Visited(visit) => Some(visit),
-        _ => None,
-    });
-    let visits: Vec<&Visited> = visits.collect();
+    let visits: Vec<&Visited> = new.iter().filter_map(|e| e.body.visit()).collect();
     for entry in &new {
         for (payload, words) in words_of(world, entry)? {
             model.read(entry.seq, payload, words);

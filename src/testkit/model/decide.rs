@@ -333,7 +333,7 @@ impl Model {
                 continue;
             }
             if let Some(visit) = self.look(position, &rule, own)? {
-                self.file(Body::Visited(Visited { trigger, ..visit }), at);
+                self.file(Body::Visited(Box::new(Visited { trigger, ..visit })), at);
             }
         }
         Ok(())

@@ -201,9 +201,9 @@ impl Model {
         rule: &Rule,
         kind: fn(&Visited) -> bool,
     ) -> Option<(Seq, &Visited)> {
-        self.log.iter().rev().find_map(|e| match &e.body {
-            Body::Visited(v) if v.strategy == rule.spec && kind(v) => Some((e.seq, v)),
-            _ => None,
+        self.log.iter().rev().find_map(|e| {
+            let visit = e.body.visit()?;
+            (visit.strategy == rule.spec && kind(visit)).then_some((e.seq, visit))
         })
     }
 
@@ -224,6 +224,8 @@ impl Model {
             stood_down: Ranges::default(),
             unchanged_since: self.previous(rule, asked).map(|(seq, _)| seq),
             first_changed: None,
+            invalidated: None,
+            attempts: Vec::new(),
             change: Change::default(),
         }
     }

@@ -93,11 +93,7 @@ impl Against {
         if matches!(outcome, Outcome::Failed(_)) && new.is_empty() {
             return Ok(()); // how an output would have been cut is not there to be looked at
         }
-        let visits = new.iter().filter_map(|entry| match &entry.body {
-            Body::Visited(visit) => Some(visit),
-            _ => None,
-        });
-        let visits: Vec<&Visited> = visits.collect();
+        let visits: Vec<&Visited> = new.iter().filter_map(|e| e.body.visit()).collect();
         beside.read(kept);
         let predicted = beside.model.predict(request, &visits)?;
         match outcome {
