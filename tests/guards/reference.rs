@@ -135,6 +135,32 @@ fn every_item_of_the_reference_systems_is_shown_or_answered() {
     assert_eq!(tests_of(planted), ["a", "d", "e"]);
 }
 
+/// The names of tests that ended well, in what `cargo test` printed; without their modules.
+fn passed(output: &str) -> BTreeSet<&str> {
+    let ended = |line: &str| line.ends_with(" ... ok");
+    let lines = output.lines().filter(|line| ended(line));
+    let paths = lines.filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... ok"));
+    paths.filter_map(|path| path.rsplit("::").next()).collect()
+}
+
+/// What a whole run printed is given by `.ci/run`: a test cannot see whether others ran.
+#[test]
+fn every_test_that_shows_an_item_ran() {
+    let planted = "test a::b ... ok\ntest a::c ... ignored\ntest d ... FAILED\ntest e ... ok";
+    assert_eq!(passed(planted), BTreeSet::from(["b", "e"]));
+    let Some(file) = std::env::var_os("CTXLOG_TEST_OUTPUT") else {
+        println!("skipped: CTXLOG_TEST_OUTPUT names no output of a whole run");
+        return;
+    };
+    let output = std::fs::read_to_string(file).unwrap();
+    let passed = passed(&output);
+    for row in rows(&read("docs/REFERENCE-SYSTEMS.md")) {
+        for test in &row.tests {
+            assert!(passed.contains(test.as_str()), "{}: {test}", row.item);
+        }
+    }
+}
+
 #[test]
 fn the_items_are_those_of_the_page_they_come_from() {
     let Some(page) = data::page("reference-systems.md") else {
