@@ -12,7 +12,7 @@ use crate::window::{CallInfo, MessageState, Projection, Window};
 use std::sync::MutexGuard;
 
 use super::append::{Links, Options, append_bound, file_settings, skeleton, store_content};
-use super::consolidate::{Concluding, file_conclusion};
+use super::consolidate::{Concluding, TRIES, file_conclusion, is_stale};
 use super::content::{Content, LoadPlan, LoadedWindow, Words};
 use super::conversation::{Conversation, Work, counts};
 use super::error::Error;
@@ -80,7 +80,7 @@ pub(super) enum Ask<'a> {
 }
 
 /// The looks of a chain, as far as they got.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Looks {
     /// The visits that were filed.
     pub visits: Vec<Seq>,
@@ -181,7 +181,9 @@ impl Conversation {
         let mut expected = options.expected;
         let mut concluding: Option<Concluding> = None;
         let (mut looks, mut closed) = (Looks::default(), Vec::new());
+        let mut faster = 0_u32;
         loop {
+            let before = concluding.as_ref().map(|_| (looks.clone(), closed.clone()));
             let mut this = Pass {
                 concluding: concluding.as_ref(),
                 ask: if summarizer.is_some() {
@@ -201,6 +203,19 @@ impl Conversation {
             match passed {
                 Ok(Some(done)) => return Ok((state, done)),
                 Ok(None) => concluding = None,
+                // Another writer was faster. Nobody said on what head this was decided, so it is
+                // looked at what came.
+                Err(error) if expected.is_none() && is_stale(&error) && faster < TRIES => {
+                    let Some(before) = before else {
+                        return Err(error); // nothing was filed yet
+                    };
+                    (looks, closed) = before;
+                    faster = faster.saturating_add(1);
+                    drop(state);
+                    state = self.lock()?;
+                    state.behind = false;
+                    continue;
+                }
                 Err(error) => {
                     drop(state);
                     if let Some(concluding) = concluding {

@@ -15,7 +15,12 @@ use super::stage::{Meta, Stage};
 use super::summarizer::{self, Asked, SummarizeError, Summarizer, Summary};
 
 /// How often an answer is filed anew where others write.
-const TRIES: u32 = 16;
+pub(super) const TRIES: u32 = 16;
+
+/// Whether someone else wrote first.
+pub(super) fn is_stale(error: &Error) -> bool {
+    matches!(error, Error::Refused(r) if r.reason == RequestReason::StaleHead)
+}
 
 /// A plan with its answer, to be filed.
 #[derive(Debug)]
@@ -192,7 +197,7 @@ impl Conversation {
             });
             tries = tries.saturating_add(1);
             match filed {
-                Err(Error::Refused(r)) if r.reason == RequestReason::StaleHead && tries < TRIES => {}
+                Err(error) if is_stale(&error) && tries < TRIES => {}
                 other => return other,
             }
         }

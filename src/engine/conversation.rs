@@ -166,6 +166,13 @@ impl Store {
         self
     }
 
+    /// Lets nobody write summaries.
+    #[must_use]
+    pub fn without_summarizer(mut self) -> Self {
+        self.summarizer = None;
+        self
+    }
+
     pub(super) fn summarizer(&self) -> Option<Arc<dyn Summarizer>> {
         self.summarizer.clone()
     }
