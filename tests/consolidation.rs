@@ -39,17 +39,3 @@ proptest! {
         laws::all(&Case::new(&script)).map_err(|e| shown(e, &script))?;
     }
 }
-
-#[test]
-fn dbg() {
-    let script: Script = std::fs::read_to_string("/tmp/script.txt").unwrap().parse().unwrap();
-    let world = ctxlog::testkit::World::run(&script, &[]).unwrap();
-    for e in world.entries().unwrap() {
-        match &e.body {
-            ctxlog::log::Body::Visited(v) => println!("{} visited {} base {} {:?} {:?}", e.seq, v.outcome, v.base, v.change, v.attempts.iter().map(|a| (a.sources.clone(), a.outcome)).collect::<Vec<_>>()),
-            ctxlog::log::Body::Edited(v) => println!("{} edited {:?}", e.seq, v.change),
-            b => println!("{} {:?}", e.seq, b.kind()),
-        }
-    }
-    check_against_model(&script, &[]).unwrap();
-}
