@@ -49,6 +49,9 @@ bugs! {
     SupersededIsGone = "superseded-is-gone", "conservation", "What a real result stands for now is told to be gone.";
     OneReasonIsRecorded = "one-reason-is-recorded", "accounting", "A visit records the refusals of one reason only.";
     NoticesAreAlwaysWritten = "notices-are-always-written", "shrink", "A notice is written that is longer than what it tells of.";
+    LargerSummariesAreTaken = "larger-summaries-are-taken", "shrink", "A summary stands for messages that are smaller than it.";
+    FailuresAreSummaries = "failures-are-summaries", "failure-neutrality", "What a summariser says that failed stands for the messages.";
+    SummaryTakesWhatCameLater = "summary-takes-what-came-later", "late-arrivals", "A summary stands for what could leave when it was committed, whatever it was made of.";
     NeverStandsDown = "never-stands-down", "progress", "A visit that frees nothing is filed again at every call.";
     ClockOrders = "clock-orders", "order", "The oldest is what has the earliest wall time.";
     DigestOmitsForm = "digest-omits-form", "replay", "A window's digest does not say which content a message has.";
@@ -81,7 +84,6 @@ pub const PENDING: &[(&str, &str)] = &[
         "a second consolidation drops what the first kept",
         "consolidation",
     ),
-    ("a failed summary evicts all the same", "consolidation"),
     (
         "a snapshot is used past its fork point",
         "snapshots and forks",

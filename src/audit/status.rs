@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::engine::{Conversation, Error};
-use crate::log::{Author, Body, Head, Iteration, Reading, Role, Seq, Skeleton, VisitOutcome};
+use crate::log::{
+    Attempt, AttemptOutcome, Author, Body, Head, Iteration, Reading, Role, Seq, Skeleton, VisitOutcome,
+};
 use crate::window::{Measure, MessageState, Projection};
 
 /// A share of the window.
@@ -81,6 +83,38 @@ pub struct Status {
     pub growth: Vec<u64>,
     /// The newest change of the window: the entry.
     pub last_change: Option<Seq>,
+    /// What summaries took; absent where nobody was asked for one.
+    pub summaries: Option<Summaries>,
+}
+
+/// What summaries took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Summaries {
+    /// Questions to summarisers.
+    pub attempts: u64,
+    /// Those that came to a summary.
+    pub ok: u64,
+    /// Those whose cost was not reported.
+    pub unreported: u64,
+    /// Input tokens reported, cached ones included.
+    pub input: u64,
+    /// Output tokens reported.
+    pub output: u64,
+}
+
+impl Summaries {
+    fn add(&mut self, attempt: &Attempt) {
+        if attempt.outcome == AttemptOutcome::Skipped {
+            return; // nobody was asked
+        }
+        let more = |n: &mut u64, by: u64| *n = n.saturating_add(by);
+        more(&mut self.attempts, 1);
+        more(&mut self.ok, u64::from(attempt.outcome == AttemptOutcome::Ok));
+        more(&mut self.unreported, u64::from(attempt.usage.is_none()));
+        let usage = attempt.usage.unwrap_or_default();
+        more(&mut self.input, usage.total_input().unwrap_or(0));
+        more(&mut self.output, usage.output.unwrap_or(0));
+    }
 }
 
 /// Looks at a conversation.
@@ -93,11 +127,27 @@ pub fn status(chat: &Conversation) -> Result<Status, Error> {
     let pressure = newest.into_iter().map(|seq| pressure(chat, seq));
     let pressure = pressure.collect::<Result<Vec<_>, _>>()?;
     Ok(Status {
+        summaries: summaries(chat)?,
         conversation: chat.name().to_owned(),
         head,
         pressure: pressure.into_iter().flatten().collect(),
         ..status
     })
+}
+
+/// What all summaries took, from the visits that asked for some.
+fn summaries(chat: &Conversation) -> Result<Option<Summaries>, Error> {
+    let asked: Vec<Seq> = chat.with_projection(|p| {
+        let visits = p.visits().iter().filter(|v| v.attempted);
+        visits.map(|v| v.fact.seq).collect()
+    })?;
+    let mut all = Summaries::default();
+    for seq in asked {
+        let entry = chat.entry(seq)?;
+        let attempts = entry.body.visit().map(|v| v.attempts.as_slice());
+        attempts.unwrap_or_default().iter().for_each(|a| all.add(a));
+    }
+    Ok((all.attempts > 0).then_some(all))
 }
 
 /// The newest visit of each strategy of the chain that ever visited.
@@ -167,6 +217,7 @@ fn of_projection(p: &Projection) -> Status {
         refusals: refusals(p),
         lifetimes: lifetimes(p),
         growth: p.sent().iter().map(|s| s.messages).collect(),
+        summaries: None,
         last_change: absent().filter_map(|m| m.absent()).map(|a| a.by.seq).max(),
     }
 }
@@ -198,7 +249,7 @@ fn category(p: &Projection, message: &MessageState) -> &'static str {
 }
 
 fn token_limit(chain: &[String]) -> Option<u64> {
-    let by_tokens = ["token-budget:", "clear-tool-results:"];
+    let by_tokens = ["token-budget:", "clear-tool-results:", "summarize-oldest:"];
     let limits = chain
         .iter()
         .filter(|spec| by_tokens.iter().any(|name| spec.starts_with(name)));

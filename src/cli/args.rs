@@ -230,6 +230,7 @@ STRATEGIES
   clear-tool-results  limit=N or age=CALLS [keep=3] [except=TOOL+TOOL] [at-least=0]
   truncate-outputs    max=BYTES                                tool outputs; JSON stays JSON
   expire              after=N [unit=call|entry|time]           time is in seconds
+  summarize-oldest    limit=N [keep=6] [measure=auto] [summary-max=8000] [command=PATH] [timeout=120]
   all of them         [pin-results=0] [notice=off|auto]
   presets             sisu, agentfootprint, agentfootprint-budget, entelix: the numbers of these
 

@@ -12,6 +12,7 @@ mod output;
 mod progress;
 mod reading;
 mod stores;
+mod summaries;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

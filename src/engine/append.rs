@@ -11,7 +11,7 @@ use crate::window::{BindError, Binding, Projection};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::call::file_visits;
+use super::call::{Ask, Looks, file_visits};
 use super::content::Content;
 use super::conversation::{Ack, Conversation, Work};
 use super::environment::Environment;
@@ -73,7 +73,9 @@ impl Conversation {
             if looks {
                 let provenance = options.provenance.unwrap_or(Provenance::Recorded);
                 let meta = Meta { key: None, ..meta };
-                file_visits(stage, work, Trigger::Append, provenance, &meta)?;
+                let looks = &mut Looks::default();
+                let known = (Trigger::Append, provenance);
+                file_visits(stage, work, known, &meta, &Ask::Nobody, looks)?;
             }
             Ok(Ack {
                 first,

@@ -7,15 +7,18 @@ use crate::log::{
     Trigger,
 };
 use crate::planted::{Bug, planted};
-use crate::strategy::{self, Outlook, Visit, visit};
-use crate::window::{CallInfo, MessageState, Window};
+use crate::strategy::{self, Consolidation, Outlook, Visit, visit};
+use crate::window::{CallInfo, MessageState, Projection, Window};
+use std::sync::MutexGuard;
 
 use super::append::{Links, Options, append_bound, file_settings, skeleton, store_content};
+use super::consolidate::{Concluding, TRIES, file_conclusion, is_stale};
 use super::content::{Content, LoadPlan, LoadedWindow, Words};
 use super::conversation::{Conversation, Work, counts};
 use super::error::Error;
 use super::known::State;
 use super::stage::{Meta, Stage};
+use super::summarizer::{self, Summarizer};
 
 /// What a closed call's synthetic result says.
 pub(super) const INTERRUPTED: &str = "[interrupted: no result was recorded for this call]";
@@ -37,6 +40,11 @@ pub struct Call {
     pub rendered: Option<Rendered>,
     /// Whether the idempotency key had been seen, so that nothing was written now.
     pub repeated: bool,
+    /// A strategy wants a summary and nobody was asked: there is no summariser, or it is being asked
+    /// already. See [`Conversation::plan_consolidation`].
+    pub due: bool,
+    /// What summarisers said that failed.
+    pub failures: Vec<String>,
 }
 
 /// What a call is to be sent as, beside its window.
@@ -59,6 +67,31 @@ pub(super) struct Draft {
     pub visits: bool,
     /// How visits are known.
     pub provenance: Provenance,
+}
+
+/// What is done about a summary that a strategy wants.
+pub(super) enum Ask<'a> {
+    /// Nothing.
+    Nobody,
+    /// The looks end there; whoever files asks someone, and goes on behind that strategy.
+    Later,
+    /// It is asked for on the spot.
+    Now(&'a dyn Summarizer),
+}
+
+/// The looks of a chain, as far as they got.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Looks {
+    /// The visits that were filed.
+    pub visits: Vec<Seq>,
+    /// The strategy that looks next.
+    pub next: u32,
+    /// The summary that they wait for.
+    pub wanted: Option<Consolidation>,
+    /// Whether a summary is due that nobody was asked for.
+    pub due: bool,
+    /// What summarisers said that failed.
+    pub failures: Vec<String>,
 }
 
 impl Conversation {
@@ -91,7 +124,7 @@ impl Conversation {
     /// # Errors
     /// As [`Conversation::call_with`].
     pub fn call_request(&self, options: &Options, request: &Request) -> Result<Call, Error> {
-        let mut state = self.lock_at(options.expected)?;
+        let state = self.lock_at(options.expected)?;
         if let Some(mut call) = repeated_call(&state, options)? {
             self.stands(&state)?;
             drop(state);
@@ -100,16 +133,6 @@ impl Conversation {
             }
             return Ok(call);
         }
-        self.accepts_head(&state, options.expected)?;
-        self.knows_strategies(&state)?;
-        self.supply_counts(&mut state)?;
-        let model = request.model.as_deref();
-        let changed = match &request.settings {
-            Some((format, json)) if !self.same_settings(&state, format, model, json)? => {
-                Some((format, json))
-            }
-            _ => None,
-        };
         let draft = Draft {
             model: request.model.clone(),
             profile: request.profile,
@@ -119,18 +142,110 @@ impl Conversation {
         };
         let meta = self.meta(options, None);
         let before = planted(Bug::CallIsSentTheWindowBefore).then(|| state.projection.window());
-        let mut filed = self.file(&mut state, |stage, work| {
-            if let Some((format, json)) = changed {
-                let meta = Meta {
-                    key: None,
-                    ..meta.clone()
-                };
-                file_settings(stage, format, model, json, meta)?;
-            }
-            file_call(stage, work, &draft, &meta)
+        let model = request.model.as_deref();
+        let (mut state, mut filed) = self.passes(state, options, &meta, |chat, state, pass| {
+            let changed = match &request.settings {
+                Some((format, json)) if !chat.same_settings(state, format, model, json)? => {
+                    Some((format, json))
+                }
+                _ => None,
+            };
+            chat.file(state, |stage, work| {
+                if let Some((format, json)) = changed {
+                    let meta = Meta {
+                        key: None,
+                        ..meta.clone()
+                    };
+                    file_settings(stage, format, model, json, meta)?;
+                }
+                file_call(stage, work, &draft, &meta, pass)
+            })
         })?;
         filed.window = before.unwrap_or_else(|| state.projection.window());
+        state.behind = false;
         Ok(filed)
+    }
+
+    /// Lets the chain look, as often as it takes: where a strategy wants a summary, what came before
+    /// is filed, someone is asked while the conversation is free for others, and the answer is filed
+    /// with what comes after. `pass` files what can be filed, and gives what it made of it unless a
+    /// summary is wanted.
+    fn passes<'c, T>(
+        &'c self,
+        mut state: MutexGuard<'c, State>,
+        options: &Options,
+        meta: &Meta,
+        mut pass: impl FnMut(&Self, &mut State, &mut Pass<'_>) -> Result<Option<T>, Error>,
+    ) -> Result<(MutexGuard<'c, State>, T), Error> {
+        let summarizer = self.store().summarizer();
+        let mut expected = options.expected;
+        let mut concluding: Option<Concluding> = None;
+        let (mut looks, mut closed) = (Looks::default(), Vec::new());
+        let mut faster = 0_u32;
+        loop {
+            let before = concluding.as_ref().map(|_| (looks.clone(), closed.clone()));
+            let mut this = Pass {
+                concluding: concluding.as_ref(),
+                ask: if summarizer.is_some() {
+                    Ask::Later
+                } else {
+                    Ask::Nobody
+                },
+                looks: &mut looks,
+                closed: &mut closed,
+            };
+            let passed = self.accepts_head(&state, expected);
+            let passed = passed.and_then(|()| {
+                self.knows_strategies(&state)?;
+                self.supply_counts(&mut state)?;
+                pass(self, &mut state, &mut this)
+            });
+            match passed {
+                Ok(Some(done)) => return Ok((state, done)),
+                Ok(None) => concluding = None,
+                // Another writer was faster. Nobody said on what head this was decided, so it is
+                // looked at what came.
+                Err(error) if expected.is_none() && is_stale(&error) && faster < TRIES => {
+                    let Some(before) = before else {
+                        return Err(error); // nothing was filed yet
+                    };
+                    (looks, closed) = before;
+                    faster = faster.saturating_add(1);
+                    drop(state);
+                    state = self.lock()?;
+                    state.behind = false;
+                    continue;
+                }
+                Err(error) => {
+                    drop(state);
+                    if let Some(concluding) = concluding {
+                        // What was asked costs something, whatever becomes of the call.
+                        self.files_conclusion(&concluding, meta)?;
+                    }
+                    return Err(error);
+                }
+            }
+            let wanted = looks.wanted.take();
+            let (Some(plan), Some(summarizer)) = (wanted, &summarizer) else {
+                continue; // cannot be: looks end early only where someone can be asked
+            };
+            looks.next = plan.position.saturating_add(1);
+            let Some(_begun) = self.in_flight().begin(&plan.strategy) else {
+                looks.due = true;
+                continue;
+            };
+            expected = expected.and(state.head.map(|h| h.seq));
+            drop(state);
+            let asked = self.ask_about(&plan, summarizer.as_ref())?;
+            looks.failures.extend(asked.failure.clone());
+            state = self.lock_at(expected)?;
+            state.behind = false; // whatever came meanwhile is looked at
+            concluding = Some(Concluding {
+                plan,
+                asked,
+                provenance: options.provenance.unwrap_or(Provenance::Recorded),
+            });
+        }
     }
 
     /// Lets every configured strategy look at the window now, as a call does, and files its visits
@@ -170,15 +285,21 @@ impl Conversation {
             let detail = "a visit takes no idempotency key; made again, it lets nothing more go";
             return Err(Error::refused(RequestReason::InvalidOption, detail));
         }
-        let mut state = self.lock_at(options.expected)?;
-        self.accepts_head(&state, options.expected)?;
-        self.knows_strategies(&state)?;
-        self.supply_counts(&mut state)?;
+        let state = self.lock_at(options.expected)?;
         let provenance = options.provenance.unwrap_or(Provenance::Recorded);
         let meta = self.meta(options, None);
-        self.file(&mut state, |stage, work| {
-            file_visits(stage, work, Trigger::Demand, provenance, &meta)
-        })
+        let (state, visits) = self.passes(state, options, &meta, |chat, state, pass| {
+            chat.file(state, |stage, work| {
+                pass.begin(stage, work, &meta)?;
+                let (ask, looks) = (&pass.ask, &mut *pass.looks);
+                let known = (Trigger::Demand, provenance);
+                file_visits(stage, work, known, &meta, ask, looks)?;
+                let done = looks.wanted.is_none();
+                Ok(done.then(|| std::mem::take(&mut looks.visits)))
+            })
+        })?;
+        drop(state);
+        Ok(visits)
     }
 
     fn render_for(
@@ -192,7 +313,7 @@ impl Conversation {
         Ok(loaded.render(profile, false))
     }
 
-    fn knows_strategies(&self, state: &State) -> Result<(), Error> {
+    pub(super) fn knows_strategies(&self, state: &State) -> Result<(), Error> {
         if state.chain.len() != state.projection.chain().len() {
             let detail = format!(
                 "'{}' is configured with [{}]; not all of them are known here",
@@ -259,6 +380,8 @@ fn repeated_call(state: &State, options: &Options) -> Result<Option<Call>, Error
         closed,
         rendered: None,
         repeated: true,
+        due: false,
+        failures: Vec::new(),
     }))
 }
 
@@ -286,18 +409,25 @@ pub(super) fn file_call(
     work: &Work<'_>,
     draft: &Draft,
     meta: &Meta,
-) -> Result<Call, Error> {
+    pass: &mut Pass<'_>,
+) -> Result<Option<Call>, Error> {
     let key = meta.key.clone();
     let meta = Meta {
         key: None,
         ..meta.clone()
     };
-    let closed = close_open_calls(stage, work, draft, &meta)?;
-    let visits = if draft.visits {
-        file_visits(stage, work, Trigger::Call, draft.provenance, &meta)?
-    } else {
-        Vec::new()
-    };
+    pass.begin(stage, work, &meta)?;
+    pass.closed
+        .extend(close_open_calls(stage, work, draft, &meta)?);
+    if draft.visits {
+        let looks = &mut *pass.looks;
+        let known = (Trigger::Call, draft.provenance);
+        file_visits(stage, work, known, &meta, &pass.ask, looks)?;
+        if looks.wanted.is_some() {
+            return Ok(None);
+        }
+    }
+    let looks = std::mem::take(pass.looks);
     stage.state.settle();
     let rendered = draft.profile.map(|p| render_staged(stage, work, draft, p));
     let rendered = rendered.transpose()?;
@@ -326,15 +456,17 @@ pub(super) fn file_call(
         items: Vec::new(),
         digest: stage.state.digest(),
     };
-    Ok(Call {
+    Ok(Some(Call {
         id,
         iteration,
         window,
-        visits,
-        closed,
+        visits: looks.visits,
+        closed: std::mem::take(pass.closed),
         rendered,
         repeated: false,
-    })
+        due: looks.due,
+        failures: looks.failures,
+    }))
 }
 
 /// The body for the window that the call is about to be filed with; some of its messages may be
@@ -396,17 +528,18 @@ impl strategy::Words for StagedWords<'_, '_> {
     }
 }
 
-/// Lets strategies look, each at the window that the one before left: after an append those that
-/// look then, else all.
+/// Lets the strategies look that did not yet, each at the window that the one before left: after an
+/// append those that look then, else all.
 pub(super) fn file_visits(
     stage: &mut Stage<'_>,
     work: &Work<'_>,
-    trigger: Trigger,
-    provenance: Provenance,
+    (trigger, provenance): (Trigger, Provenance),
     meta: &Meta,
-) -> Result<Vec<Seq>, Error> {
-    let mut visits = Vec::new();
-    for (position, strategy) in (0_u32..).zip(work.chain) {
+    ask: &Ask<'_>,
+    looks: &mut Looks,
+) -> Result<(), Error> {
+    let from = usize::try_from(looks.next).unwrap_or(usize::MAX);
+    for (position, strategy) in (0_u32..).zip(work.chain).skip(from) {
         if trigger == Trigger::Append && !strategy.on_append() {
             continue;
         }
@@ -414,39 +547,117 @@ pub(super) fn file_visits(
             // Whether a reading serves the window is told by its digest.
             stage.state.settle();
         }
-        let mut words = StagedWords {
-            stage: &*stage,
-            work,
-            failed: None,
-        };
-        let outlook = visit(
-            words.stage.state,
-            strategy.as_ref(),
-            position,
-            trigger,
-            &mut words,
-        );
-        words.failed.map_or(Ok(()), Err)?;
-        let Outlook::Visit(visit) = outlook else {
-            continue;
-        };
-        let Visit {
-            mut body,
-            memo,
-            contents,
-        } = *visit;
-        for (stand_in, content) in body.change.stand_ins.iter_mut().zip(&contents) {
-            stand_in.content = store_content(stage, work, content)?;
+        let outlook = with_words(stage, work, |state, words| {
+            visit(state, strategy.as_ref(), position, trigger, words)
+        })?;
+        match (outlook, ask) {
+            (Outlook::NotDue | Outlook::StandsDown, _) => {}
+            (Outlook::Visit(visit), _) => {
+                looks
+                    .visits
+                    .push(file_visit(stage, work, *visit, provenance, meta)?);
+            }
+            (Outlook::Consolidation(_), Ask::Nobody) => looks.due = true,
+            (Outlook::Consolidation(plan), Ask::Later) => {
+                looks.wanted = Some(*plan);
+                return Ok(());
+            }
+            (Outlook::Consolidation(plan), Ask::Now(summarizer)) => {
+                let words = staged_words(stage, work, &plan)?;
+                let asked = summarizer::ask(&plan, &words, *summarizer);
+                looks.failures.extend(asked.failure.clone());
+                let concluding = Concluding {
+                    plan: *plan,
+                    asked,
+                    provenance,
+                };
+                looks
+                    .visits
+                    .push(file_conclusion(stage, work, &concluding, meta)?);
+            }
         }
-        let meta = Meta {
-            by: engine(&meta.by),
-            provenance,
-            ..meta.clone()
-        };
-        visits.push(stage.file(Body::Visited(Box::new(body)), meta)?);
-        stage.state.remember(memo);
     }
-    Ok(visits)
+    Ok(())
+}
+
+/// Lets something that is pure read words.
+pub(super) fn with_words<T>(
+    stage: &Stage<'_>,
+    work: &Work<'_>,
+    look: impl FnOnce(&Projection, &mut dyn strategy::Words) -> T,
+) -> Result<T, Error> {
+    let mut words = StagedWords {
+        stage,
+        work,
+        failed: None,
+    };
+    let seen = look(stage.state, &mut words);
+    words.failed.map_or(Ok(seen), Err)
+}
+
+/// The words of what is to be summarised.
+fn staged_words(
+    stage: &Stage<'_>,
+    work: &Work<'_>,
+    plan: &Consolidation,
+) -> Result<Vec<Option<Message>>, Error> {
+    with_words(stage, work, |_, words| {
+        plan.messages().map(|id| words.message(id)).collect()
+    })
+}
+
+/// Files a visit, with the words of its stand-ins.
+pub(super) fn file_visit(
+    stage: &mut Stage<'_>,
+    work: &Work<'_>,
+    visit: Visit,
+    provenance: Provenance,
+    meta: &Meta,
+) -> Result<Seq, Error> {
+    let Visit {
+        mut body,
+        memo,
+        contents,
+    } = visit;
+    for (stand_in, content) in body.change.stand_ins.iter_mut().zip(&contents) {
+        stand_in.content = store_content(stage, work, content)?;
+    }
+    let meta = Meta {
+        by: engine(&meta.by),
+        provenance,
+        key: None,
+        ..meta.clone()
+    };
+    let seq = stage.file(Body::Visited(Box::new(body)), meta)?;
+    stage.state.remember(memo);
+    Ok(seq)
+}
+
+/// One go at letting a chain look.
+pub(super) struct Pass<'a> {
+    /// The answer to what the go before waited for.
+    pub concluding: Option<&'a Concluding>,
+    /// What is done about a summary that is wanted.
+    pub ask: Ask<'a>,
+    pub looks: &'a mut Looks,
+    /// The calls that were closed.
+    pub closed: &'a mut Vec<Seq>,
+}
+
+impl Pass<'_> {
+    /// Files what there is of an answer.
+    fn begin(
+        &mut self,
+        stage: &mut Stage<'_>,
+        work: &Work<'_>,
+        meta: &Meta,
+    ) -> Result<(), Error> {
+        if let Some(concluding) = self.concluding {
+            let visit = file_conclusion(stage, work, concluding, meta)?;
+            self.looks.visits.push(visit);
+        }
+        Ok(())
+    }
 }
 
 /// What the engine files in someone's name.

@@ -21,6 +21,7 @@ use super::known::{Known, State};
 use super::memory::{Held, Memory, Weight};
 use super::past::unchained;
 use super::stage::{Meta, Stage};
+use super::summarizer::{InFlight, Summarizer};
 
 /// The tenant of conversations whose caller names none.
 const TENANT: &str = "default";
@@ -33,6 +34,8 @@ pub struct Store {
     memory: Arc<Memory<Inner>>,
     by: By,
     level: Level,
+    /// Who writes summaries.
+    summarizer: Option<Arc<dyn Summarizer>>,
     /// When snapshots are due, of a log of which nothing was read yet.
     pace: Pace,
 }
@@ -69,6 +72,8 @@ pub(super) struct Inner {
     /// The lineage's secret, once it was read.
     secret: OnceLock<Secret>,
     weight: Weight,
+    /// Summaries that are being written.
+    in_flight: InFlight,
 }
 
 /// One log: append to it, call with its window, ask about it. Clones are the same conversation.
@@ -125,6 +130,7 @@ impl Store {
                 principal: String::new(),
             },
             level: Level::Synced,
+            summarizer: None,
         }
     }
 
@@ -150,6 +156,25 @@ impl Store {
     pub const fn with_level(mut self, level: Level) -> Self {
         self.level = level;
         self
+    }
+
+    /// Lets someone write the summaries that strategies want. Without, a call says that one is due,
+    /// and the caller may see to it: [`Conversation::plan_consolidation`].
+    #[must_use]
+    pub fn with_summarizer(mut self, summarizer: impl Summarizer + 'static) -> Self {
+        self.summarizer = Some(Arc::new(summarizer));
+        self
+    }
+
+    /// Lets nobody write summaries.
+    #[must_use]
+    pub fn without_summarizer(mut self) -> Self {
+        self.summarizer = None;
+        self
+    }
+
+    pub(super) fn summarizer(&self) -> Option<Arc<dyn Summarizer>> {
+        self.summarizer.clone()
     }
 
     /// Holds conversations in memory up to about so many bytes, for all handles of this store; the
@@ -298,6 +323,7 @@ impl Store {
             state: Mutex::new(state),
             secret: OnceLock::new(),
             weight: self.memory.weight(),
+            in_flight: InFlight::default(),
         };
         Conversation {
             store: self.clone(),
@@ -455,6 +481,17 @@ impl Conversation {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name.name
+    }
+
+    /// Lets someone write the summaries that strategies want, for this handle.
+    #[must_use]
+    pub fn with_summarizer(mut self, summarizer: impl Summarizer + 'static) -> Self {
+        self.store = self.store.with_summarizer(summarizer);
+        self
+    }
+
+    pub(super) fn in_flight(&self) -> &InFlight {
+        &self.inner.in_flight
     }
 
     /// The store it lives in.

@@ -37,7 +37,11 @@ impl Conversation {
             .body
             .change()
             .ok_or_else(|| nothing(entry, "is no visit or edit"))?;
-        let change = undoing(&state.projection, entry, change)?;
+        let undoes = |by: Seq| {
+            let by = self.entry(by).ok();
+            by.is_some_and(|by| by.body.change().is_some_and(|c| c.undoes == Some(entry)))
+        };
+        let change = undoing(&state.projection, entry, change, &undoes)?;
         self.edit(&mut state, EditAction::Restore, change)
     }
 
@@ -251,7 +255,13 @@ fn conflict(entry: Seq, first: Seq) -> Error {
 }
 
 /// The change that gives back the window from before `entry`, as far as later entries allow.
-fn undoing(state: &Projection, entry: Seq, change: &Change) -> Result<Change, Error> {
+/// `undoes`: whether an entry undoes it already.
+fn undoing(
+    state: &Projection,
+    entry: Seq,
+    change: &Change,
+    undoes: &dyn Fn(Seq) -> bool,
+) -> Result<Change, Error> {
     let introduced = MessageId(entry);
     let mut left: BTreeSet<MessageId> = BTreeSet::new();
     if let Some(claim) = state.message(introduced) {
@@ -264,7 +274,7 @@ fn undoing(state: &Projection, entry: Seq, change: &Change) -> Result<Change, Er
         }
     }
     if !planted(Bug::UndoForgetsWhatEntered) {
-        left.extend(entered_by(state, entry, change)?);
+        left.extend(entered_by(state, entry, change, undoes)?);
     }
     let took = |m: &&MessageState| {
         let end = m.absent();
@@ -316,6 +326,7 @@ fn entered_by(
     state: &Projection,
     entry: Seq,
     change: &Change,
+    undoes: &dyn Fn(Seq) -> bool,
 ) -> Result<BTreeSet<MessageId>, Error> {
     let mut out = BTreeSet::new();
     for message in state.ids_in(&change.entered) {
@@ -329,6 +340,7 @@ fn entered_by(
             }
             Some(Some(end))
                 if !superseded(message)
+                    && !undoes(end.by.seq)
                     && state.conservation(message.id) == Some(Conservation::Covered) =>
             {
                 return Err(conflict(entry, end.by.seq));

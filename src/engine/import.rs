@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use self::compare::was_simulated;
 use super::append::{self, Options, file_returned, file_settings, returned_words, store_content};
-use super::call::{Draft, file_call, file_visits};
+use super::call::{Ask, Draft, Looks, Pass, file_call, file_visits};
 use super::conversation::{Conversation, Store, Work};
 use super::error::{Error, Refusal};
 use super::stage::{Meta, Stage};
@@ -308,7 +308,7 @@ impl<'a> Import<'a> {
                     provenance: self.provenance(),
                 };
                 let meta = self.meta(n, *at, self.provenance());
-                file_call(stage, work, &draft, &meta)?.id
+                self.called(stage, work, n, &draft, &meta)?
             }
             Step::Returned {
                 usage,
@@ -397,9 +397,40 @@ impl<'a> Import<'a> {
         }
         if self.simulated {
             let meta = Meta { key: None, ..meta };
-            file_visits(stage, work, Trigger::Append, self.provenance(), &meta)?;
+            let known = (Trigger::Append, self.provenance());
+            let looks = &mut Looks::default();
+            file_visits(stage, work, known, &meta, &Ask::Nobody, looks)?;
         }
         Ok(filed.0)
+    }
+
+    /// Files a call. Nobody else uses the conversation: summaries are asked for on the spot.
+    fn called(
+        &mut self,
+        stage: &mut Stage<'_>,
+        work: &Work<'_>,
+        step: usize,
+        draft: &Draft,
+        meta: &Meta,
+    ) -> Result<Seq, Error> {
+        let summarizer = self.chat.store().summarizer();
+        let mut pass = Pass {
+            concluding: None,
+            ask: summarizer.as_deref().map_or(Ask::Nobody, Ask::Now),
+            looks: &mut Looks::default(),
+            closed: &mut Vec::new(),
+        };
+        let Some(call) = file_call(stage, work, draft, meta, &mut pass)? else {
+            let detail = "a summary was left for later";
+            return Err(Error::refused(RequestReason::PolicyConflict, detail));
+        };
+        let place = format!("step {step}");
+        self.warnings
+            .extend(call.failures.into_iter().map(|failure| Warning {
+                place: place.clone(),
+                what: format!("no summary: {failure}"),
+            }));
+        Ok(call.id)
     }
 
     fn unbound(&mut self, step: usize, seq: Seq, error: &BindError) {

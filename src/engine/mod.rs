@@ -8,6 +8,7 @@ mod append;
 mod budget;
 mod call;
 mod content;
+mod consolidate;
 mod conversation;
 mod edit;
 mod environment;
@@ -17,6 +18,8 @@ mod known;
 mod memory;
 mod past;
 mod stage;
+mod summarize_command;
+mod summarizer;
 
 pub use adopt::Adopted;
 pub use append::Options;
@@ -27,6 +30,8 @@ pub use conversation::{Ack, Conversation, Store};
 pub use environment::{Environment, Seeded, System};
 pub use error::{Error, Refusal};
 pub use import::{Imported, Warning};
+pub use summarize_command::CommandSummarizer;
+pub use summarizer::{Asked, SummarizeError, Summarizer, Summary};
 
 pub(crate) use content::intact;
 pub(crate) use past::ItemEntries;

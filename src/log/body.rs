@@ -589,8 +589,9 @@ pub struct Attempt {
     pub summarizer: String,
     /// The messages whose words the prompt held. What it did not hold, no claim stands for.
     pub sources: Ranges,
-    /// What those messages were then: blake3, derive-key context `ctxlog sources v1`, over the seq,
-    /// the form and the commitment of each.
+    /// What all messages to be summarised were then: blake3, derive-key context `ctxlog sources v1`,
+    /// over the seq, the form and the commitment of each. Where a long span was asked about in
+    /// pieces, it is that of the span.
     pub digest: Hash,
     /// blake3, derive-key context `ctxlog prompt v1`, of the prompt; zero where none was handed out.
     pub prompt: Hash,

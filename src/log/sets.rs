@@ -37,7 +37,7 @@ closed_set! {
         LastToolResult = 9, "last-tool-result", "It holds the newest result of a tool in use.", "Lower pin-results.";
         ProtectedHead = 10, "protected-head", "It holds the first message, which this strategy keeps.", "Set head=0.";
         InsideKeepWindow = 11, "inside-keep-window", "It is among the newest that this strategy keeps.", "Lower keep or window.";
-        AboveBase = 12, "above-base", "It entered after the base the decision was computed on.", "Visit again.";
+        AboveBase = 12, "above-base", "It entered, or came free to leave, after the base the decision was computed on.", "Visit again.";
         IllegalOpener = 13, "illegal-opener", "It was put back so that the window opens on a user message.", "None is needed.";
     }
 }
@@ -59,11 +59,11 @@ closed_set! {
 }
 
 impl VisitOutcome {
-    /// Whether the visit asked the groups: one that could not measure asked none, and what it does
-    /// not say of their refusals still stands.
+    /// Whether the visit asked the groups: one that could not measure, or came too late, asked none,
+    /// and what it does not say of their refusals still stands.
     #[must_use]
     pub const fn asked(self) -> bool {
-        !matches!(self, Self::Unmeasurable | Self::StaleMeasurement)
+        !matches!(self, Self::Unmeasurable | Self::StaleMeasurement | Self::Late)
     }
 }
 

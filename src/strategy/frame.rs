@@ -94,6 +94,7 @@ impl<'a> Frame<'a> {
             reason: LeftReason::BeyondKeep,
             pin_results: 0,
             notices: Notices::Ordinary,
+            only: None,
         }
     }
 

@@ -8,14 +8,17 @@ mod buffer;
 mod clamp;
 mod clear_tool_results;
 mod common;
+mod consolidate;
 mod expire;
 mod frame;
 mod head_tail;
 mod notice;
 mod presets;
+mod prompt;
 mod shrink;
 mod sliding_window;
 mod spec;
+mod summarize_oldest;
 mod token_budget;
 mod truncate_outputs;
 mod visit;
@@ -23,13 +26,18 @@ mod visit;
 pub use buffer::Buffer;
 pub use clear_tool_results::ClearToolResults;
 pub use common::Common;
+pub use consolidate::{Answered, Consolidation, SourceForm, conclude};
 pub use expire::Expire;
 pub use frame::Frame;
 pub use head_tail::HeadTail;
 pub use presets::presets;
+pub(crate) use consolidate::whole_span;
+pub(crate) use prompt::boundary;
+pub use prompt::{INSTRUCTIONS, Prompt, Prompts, TooNarrow};
 pub use shrink::{Shrink, To};
 pub use sliding_window::SlidingWindow;
-pub use spec::{NAMES, Options, SpecError, check_form, parse};
+pub use spec::{NAMES, Options, SpecError, check_form, option, parse};
+pub use summarize_oldest::SummarizeOldest;
 pub use token_budget::TokenBudget;
 pub use truncate_outputs::TruncateOutputs;
 pub use visit::{Outlook, Visit, Words, visit};
@@ -61,6 +69,17 @@ pub enum Plan {
         limit: u64,
         /// Which outputs become what.
         shrink: Shrink,
+    },
+    /// It is due, and would let a summary stand for what leaves.
+    Consolidate {
+        /// The measure before.
+        before: Reading,
+        /// The limit it exceeds.
+        limit: u64,
+        /// What is to be summarised.
+        cut: Cut,
+        /// The most bytes of a summary.
+        summary_max: u64,
     },
 }
 

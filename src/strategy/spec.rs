@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::presets::written_out;
 use super::{
-    Buffer, ClearToolResults, Expire, HeadTail, SlidingWindow, Strategy, TokenBudget,
-    TruncateOutputs,
+    Buffer, ClearToolResults, Expire, HeadTail, SlidingWindow, Strategy, SummarizeOldest,
+    TokenBudget, TruncateOutputs,
 };
 use crate::window::AgeUnit;
 
@@ -19,6 +19,7 @@ pub const NAMES: &[&str] = &[
     "clear-tool-results",
     "truncate-outputs",
     "expire",
+    "summarize-oldest",
 ];
 
 /// The units that lifetimes are given in.
@@ -130,8 +131,14 @@ pub struct Options {
 
 impl Options {
     fn new(strategy: &str, text: &str) -> Result<Self, SpecError> {
-        let mut left = BTreeMap::new();
+        let mut left: BTreeMap<String, String> = BTreeMap::new();
         for pair in text.split(',').filter(|p| !p.is_empty()) {
+            // What follows a comma in a path is no option.
+            if let Some(command) = left.get("command").filter(|_| !pair.contains('=')) {
+                let path = format!("{command},{pair}");
+                let takes = "a path without a comma";
+                return Err(SpecError::option(strategy, "command", &path, takes));
+            }
             let unknown = || SpecError::Unknown {
                 strategy: strategy.to_owned(),
                 text: pair.to_owned(),
@@ -177,6 +184,13 @@ impl Options {
             strategy: self.strategy.clone(),
             option: option.to_owned(),
         }
+    }
+
+    /// A text, such as a path.
+    pub(super) fn text(&mut self, option: &str) -> Result<Option<String>, SpecError> {
+        self.take(option, "a text", |v| {
+            (!v.is_empty()).then(|| v.to_owned())
+        })
     }
 
     /// Names joined by `+`.
@@ -243,6 +257,14 @@ pub(super) fn at_least_one(strategy: &str, option: &str, value: u64) -> Result<(
     Ok(())
 }
 
+/// An option's value in a spec, as it is written there.
+#[must_use]
+pub fn option<'a>(spec: &'a str, option: &str) -> Option<&'a str> {
+    let (_, options) = spec.split_once(':')?;
+    let mut pairs = options.split(',').filter_map(|o| o.split_once('='));
+    pairs.find(|(key, _)| *key == option).map(|(_, v)| v)
+}
+
 /// Reads a spec such as `token-budget:limit=8000,keep=6`.
 ///
 /// # Errors
@@ -259,6 +281,7 @@ pub fn parse(spec: &str) -> Result<Arc<dyn Strategy>, SpecError> {
         "truncate-outputs" => Arc::new(TruncateOutputs::from_options(&mut options)?),
         "expire" => Arc::new(Expire::from_options(&mut options)?),
         "token-budget" => Arc::new(TokenBudget::from_options(&mut options)?),
+        "summarize-oldest" => Arc::new(SummarizeOldest::from_options(&mut options)?),
         _ => {
             return Err(SpecError::Name {
                 name: name.to_owned(),
@@ -284,6 +307,8 @@ mod tests {
             "token-budget:limit=4000,keep=3",
             "token-budget:limit=4000,low=0.5,keep=0,measure=reported",
             "token-budget:limit=1,low=1",
+            "summarize-oldest:limit=8000",
+            "summarize-oldest:limit=8000,keep=2,command=./summarise.sh,timeout=9,pin-results=1",
         ] {
             let resolved = parse(spec).unwrap().spec();
             assert_eq!(parse(&resolved).unwrap().spec(), resolved, "{spec}");
@@ -307,6 +332,11 @@ mod tests {
             ("token-budget:limit=9,low=NaN", "low=NaN"),
             ("head-tail:window=0", "window=0"),
             ("head-tail:window", "window"),
+            ("summarize-oldest", "limit is required"),
+            ("summarize-oldest:limit=9,summary-max=0", "summary-max=0"),
+            ("summarize-oldest:limit=9,command=", "command="),
+            ("summarize-oldest:limit=9,command=a,b.sh", "without a comma"),
+            ("summarize-oldest:limit=9,retain=maybe", "retain=maybe"),
         ] {
             let error = parse(spec).unwrap_err().to_string();
             assert!(error.contains(word), "{spec}: {error}");

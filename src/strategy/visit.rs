@@ -7,7 +7,7 @@ use crate::log::{
 use crate::planted::{Bug, planted};
 use crate::window::{Cut, Decision, Fate, Memo, Notices, Projection, Verdict, VisitInfo};
 
-use super::{Frame, Plan, Strategy, notice};
+use super::{Consolidation, Frame, Plan, Strategy, notice};
 
 /// The commitment of a content that was not filed yet.
 pub(super) const BLANK: Commitment = Commitment {
@@ -49,6 +49,9 @@ pub enum Outlook {
     StandsDown,
     /// It visited: the entry to file.
     Visit(Box<Visit>),
+    /// It wants a summary: whom to ask is the engine's business, and what becomes of the answer that
+    /// of [`super::conclude`].
+    Consolidation(Box<Consolidation>),
 }
 
 /// Lets a strategy look at the window now.
@@ -61,12 +64,7 @@ pub fn visit(
     words: &mut dyn Words,
 ) -> Outlook {
     let frame = Frame::new(state, strategy.measure());
-    let look = || Look {
-        state,
-        spec: strategy.spec(),
-        position,
-        trigger,
-    };
+    let look = || Look::new(state, strategy.spec(), position, trigger);
     match strategy.plan(&frame) {
         Plan::NotDue => Outlook::NotDue,
         Plan::Unmeasurable(outcome) => look().unmeasurable(strategy.unit(), outcome),
@@ -76,6 +74,12 @@ pub fn visit(
             limit,
             shrink,
         } => look().shrinks(&frame, before, limit, &shrink, words),
+        Plan::Consolidate {
+            before,
+            limit,
+            cut,
+            summary_max,
+        } => look().consolidates(&frame, before, limit, &cut, summary_max),
     }
 }
 
@@ -86,9 +90,9 @@ pub(super) const fn fruitless(visit: &VisitInfo) -> bool {
 
 pub(super) struct Look<'a> {
     pub state: &'a Projection,
-    spec: String,
-    position: u32,
-    trigger: Trigger,
+    pub spec: String,
+    pub position: u32,
+    pub trigger: Trigger,
 }
 
 /// Of refusals, what changed since the strategy's previous visit.
@@ -106,8 +110,27 @@ struct Decided {
     notice: Option<(Message, Skeleton)>,
 }
 
-impl Look<'_> {
-    fn strategy(&self) -> Option<usize> {
+impl<'a> Look<'a> {
+    pub(super) const fn new(
+        state: &'a Projection,
+        spec: String,
+        position: u32,
+        trigger: Trigger,
+    ) -> Self {
+        Self {
+            state,
+            spec,
+            position,
+            trigger,
+        }
+    }
+
+    /// The head that it looks at.
+    pub(super) fn base(&self) -> Seq {
+        self.state.head().map_or(Seq(0), |h| h.seq)
+    }
+
+    pub(super) fn strategy(&self) -> Option<usize> {
         self.state.strategy_named(&self.spec)
     }
 
@@ -263,7 +286,7 @@ impl Look<'_> {
     /// Pins stand down where they alone keep a visit from getting anywhere, and did so at the visit
     /// before: they never hold up two visits running. A strategy that asks everything got
     /// somewhere when anything left; one with a budget, when the window came within it.
-    fn without_pins(
+    pub(super) fn without_pins(
         &self,
         frame: &Frame<'_>,
         limit: u64,
@@ -314,7 +337,7 @@ impl Look<'_> {
             unchanged_since: self.asked_before().map(|v| v.fact.seq),
             strategy: self.spec.clone(),
             position: self.position,
-            base: self.state.head().map_or(Seq(0), |h| h.seq),
+            base: self.base(),
             trigger: self.trigger,
             before: nothing.clone(),
             limit: 0,

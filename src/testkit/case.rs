@@ -91,11 +91,13 @@ impl<'a> Case<'a> {
 
     /// The script run anew, for checks that go on with it.
     pub(super) fn fresh(&self) -> Result<World, Failure> {
-        match self.source {
+        let world = match self.source {
             Source::None => World::run(self.script, self.own),
             Source::AsItWas(said) => World::run_imported(said, self.script, self.own),
             Source::Replayed(transcript) => World::run_replayed(transcript, self.script, self.own),
-        }
+        }?;
+        world.summaries.meanwhile(None);
+        Ok(world)
     }
 
     /// Another script, run with the same strategies.

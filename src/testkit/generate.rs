@@ -10,6 +10,7 @@ use proptest::prelude::*;
 
 use super::make_room::MakeRoom;
 use super::script::{Ids, Op, Said, Script, Speaker, Words};
+use super::summaries::Answers;
 use crate::log::OpenCalls;
 use crate::strategy::Strategy as _;
 
@@ -98,6 +99,28 @@ pub fn call() -> impl Strategy<Value = Op> {
     (usage, prop::bool::weighted(0.1)).prop_map(|(usage, failed)| Op::Call { usage, failed })
 }
 
+/// How a summariser answers.
+fn answers() -> impl Strategy<Value = Answers> {
+    prop_oneof![
+        3 => Just(Answers::Well),
+        2 => Just(Answers::Failing),
+        2 => Just(Answers::Empty),
+        2 => Just(Answers::Longer),
+        1 => Just(Answers::Instructions),
+        2 => Just(Answers::Pieces),
+    ]
+}
+
+/// What happens while a summariser is asked.
+fn meanwhile() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        6 => say(),
+        2 => (0..1_000_usize).prop_map(Op::Restore),
+        2 => (0..1_000_usize).prop_map(Op::Undo),
+        2 => (0..1_000_usize).prop_map(Op::Pin),
+    ]
+}
+
 /// Anything that can be done to a conversation.
 pub fn op() -> impl Strategy<Value = Op> {
     let nobody = prop_oneof![
@@ -121,6 +144,8 @@ pub fn op() -> impl Strategy<Value = Op> {
         3 => (0..2_usize, words()).prop_map(|(n, words)| Op::Keyed(n, words)),
         2 => Just(Op::Reopen),
         2 => Just(Op::Note),
+        2 => answers().prop_map(Op::Summaries),
+        2 => meanwhile().prop_map(|op| Op::Meanwhile(Box::new(op))),
         1 => prop_oneof![149 => 0..80_usize, 1 => Just(5_000)].prop_map(Op::Media),
         2 => prop_oneof![
             Just(Op::Policy),
@@ -174,11 +199,51 @@ pub fn spec() -> impl Strategy<Value = String> {
         (256..3_000_u64).prop_map(|max| format!("truncate-outputs:max={max},unit=bytes"));
     let pins = prop_oneof![3 => Just(String::new()), 2 => (1..4_u64).prop_map(|n| format!(",pin-results={n}"))];
     let notice = prop_oneof![2 => Just(""), 1 => Just(",notice=auto")];
-    let own = prop_oneof![4 => keeps, 2 => budget, 2 => expire, 4 => clear, 2 => truncate];
+    let own = prop_oneof![4 => keeps, 2 => budget, 2 => expire, 4 => clear, 2 => truncate, 4 => summarize()];
     prop_oneof![
         10 => (own, pins, notice).prop_map(|(spec, pins, notice)| format!("{spec}{pins}{notice}")),
         2 => (1..12_u64, 0..4_u64).prop_map(|(limit, keep)| MakeRoom::new(limit, keep).spec()),
     ]
+}
+
+/// `summarize-oldest`, with limits that a summary can come within and such that it cannot.
+fn summarize() -> impl Strategy<Value = String> {
+    let max = prop_oneof![3 => Just(8_000_u64), 1 => 1..400_u64];
+    let measure = prop_oneof![3 => Just("auto"), 1 => Just("reported"), 2 => Just("estimate")];
+    (20..900_u64, 0..4_u64, measure, max).prop_map(|(limit, keep, m, max)| {
+        format!("summarize-oldest:limit={limit},keep={keep},measure={m},summary-max={max}")
+    })
+}
+
+/// A conversation whose oldest parts are summarised, by summarisers of every kind, while all sorts of
+/// things happen; alone and in chains.
+pub fn summarized() -> impl Strategy<Value = Script> {
+    let chain = (vec(spec(), 0..=1), summarize(), vec(spec(), 0..=1)).prop_map(
+        |(mut before, summarize, after)| {
+            before.push(summarize);
+            before.extend(after);
+            before
+        },
+    );
+    let troubles = (
+        proptest::option::weighted(0.4, answers()),
+        proptest::option::weighted(0.3, meanwhile()),
+    );
+    (script_under(chain), vec(troubles, 1..12)).prop_map(|(mut script, troubles)| {
+        let mut troubles = troubles.into_iter().cycle();
+        let mut ops = Vec::new();
+        for op in script.ops {
+            if matches!(op, Op::Call { .. } | Op::Visit)
+                && let Some((answers, meanwhile)) = troubles.next()
+            {
+                ops.extend(answers.map(Op::Summaries));
+                ops.extend(meanwhile.map(|op| Op::Meanwhile(Box::new(op))));
+            }
+            ops.push(op);
+        }
+        script.ops = ops;
+        script
+    })
 }
 
 /// Wall times in seconds: standing still, going back, jumping about.
@@ -345,6 +410,8 @@ const HEAD: [&[&str]; 5] = [
         "strategy expire:after=2,unit=call,pin-results=1",
         "strategy clear-tool-results:limit=60,keep=1,pin-results=1",
         "strategy truncate-outputs:max=300,unit=bytes",
+        "strategy summarize-oldest:limit=60,keep=1,measure=estimate,summary-max=8000",
+        "strategy summarize-oldest:limit=100,keep=0,measure=auto,summary-max=200",
     ],
     &[
         "",
@@ -415,6 +482,15 @@ const OPS: &[&str] = &[
     "inverted 3",
     "reopen",
     "note",
+    "summaries failing",
+    "summaries empty",
+    "summaries longer",
+    "summaries pieces",
+    "summaries well",
+    "meanwhile say person \"and?\"",
+    "meanwhile say model \"well\"",
+    "meanwhile restore 1",
+    "meanwhile undo 1",
 ];
 
 #[cfg(test)]

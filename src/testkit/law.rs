@@ -44,8 +44,8 @@ laws! {
     Accounting = "accounting", "Every visit accounts for every group.", None;
     Shrink = "shrink", "A stand-in is smaller than what it stands for.", None;
     Progress = "progress", "A visit frees something, or says why not and is not repeated until something changed.", None;
-    FailureNeutrality = "failure-neutrality", "A failing, empty or late summariser leaves the window equal.", Some("consolidation");
-    LateArrivals = "late-arrivals", "Entries appended after a consolidation's base survive its commit.", Some("consolidation");
+    FailureNeutrality = "failure-neutrality", "A failing, empty or late summariser leaves the window equal.", None;
+    LateArrivals = "late-arrivals", "Entries appended after a consolidation's base survive its commit.", None;
     Order = "order", "Permuting timestamps changes no order.", None;
     Replay = "replay", "Folding the log up to n gives the window that was shown at n.", None;
     Isolation = "isolation", "Appending to one conversation never changes a view of another.", None;

@@ -66,6 +66,7 @@ mod requests;
 mod script;
 pub mod simulate;
 mod suite;
+pub mod summaries;
 pub mod tamper;
 mod text;
 mod trouble;

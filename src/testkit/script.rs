@@ -1,6 +1,7 @@
 //! What is done to a conversation, as plain data: what generators make, what a failure shrinks to,
 //! and what a printed script replays.
 
+use super::summaries::Answers;
 use crate::formats::{Link, Step};
 use crate::log::{Author, Fields, Json, Message, Micros, OpenCalls, Part, Role};
 
@@ -180,6 +181,11 @@ pub enum Op {
     Reopen,
     /// The application notes something.
     Note,
+    /// The summariser answers so from here on.
+    Summaries(Answers),
+    /// This happens while the summariser is asked next: something is said, restored, undone or
+    /// pinned.
+    Meanwhile(Box<Op>),
 }
 
 /// A conversation: its strategies, how its tool calls are named, what happens to open ones, what is

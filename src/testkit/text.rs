@@ -5,6 +5,7 @@ use std::fmt::{self, Display, Write};
 use std::str::FromStr;
 
 use super::script::{Ids, OPEN_CALLS, Op, Script, Speaker, Words};
+use super::summaries::Answers;
 
 /// A line that is no part of a script.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -97,6 +98,10 @@ impl Display for Op {
             Self::Inverted(n) => write!(f, "inverted {n}"),
             Self::Reopen => f.write_str("reopen"),
             Self::Note => f.write_str("note"),
+            Self::Summaries(answers) => {
+                write!(f, "summaries {}", name_of(Answers::NAMES, answers))
+            }
+            Self::Meanwhile(op) => write!(f, "meanwhile {op}"),
         }
     }
 }
@@ -252,6 +257,12 @@ fn parse_op(line: &str) -> Result<Op, String> {
         "inverted" => Op::Inverted(rest.number()?),
         "reopen" => Op::Reopen,
         "note" => Op::Note,
+        "summaries" => Op::Summaries(named(Answers::NAMES, rest.word())?),
+        "meanwhile" => {
+            let op = parse_op(rest.0.trim())?;
+            rest.0 = "";
+            Op::Meanwhile(Box::new(op))
+        }
         other => return Err(format!("nothing is called '{other}'")),
     };
     if rest.is_empty() {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::make_room::MakeRoom;
 use super::script::{Ids, Op, Said, Script, Words, settings};
+use super::summaries::{Scripted, changing_entry, message_away, message_shown};
 use crate::audit::{SelectError, Span};
 use crate::engine::{Content, Conversation, Error, Options, Seeded, Store};
 use crate::formats::Transcript;
@@ -92,6 +93,8 @@ pub struct World {
     pub shown: Vec<Window>,
     /// Every call with the digest of the window it was given.
     pub sent: Vec<(Seq, Hash)>,
+    /// Who writes summaries.
+    pub summaries: Scripted,
     name: String,
     chain: Vec<Arc<dyn Strategy>>,
     environment: Arc<Seeded>,
@@ -99,6 +102,17 @@ pub struct World {
     times: Vec<i64>,
     calls: Vec<(Option<String>, String)>,
     done: usize,
+}
+
+/// A store whose summaries this one writes.
+fn summarized(
+    backend: &Arc<dyn Backend>,
+    environment: &Arc<Seeded>,
+    summaries: &Scripted,
+) -> Store {
+    Store::on(Arc::clone(backend))
+        .with_environment(environment.clone())
+        .with_summarizer(summaries.clone())
 }
 
 /// The strategies of a script: by spec one of `own`, else the kit's, else one that ctxlog brings.
@@ -140,7 +154,8 @@ impl World {
         seed: u64,
     ) -> Result<Self, Failure> {
         let environment = Arc::new(Seeded::new(seed, Micros(0)));
-        let store = Store::on(Arc::clone(&backend)).with_environment(environment.clone());
+        let summaries = Scripted::default();
+        let store = summarized(&backend, &environment, &summaries);
         let chain = chain(script, own)?;
         let chat = store
             .conversation(name)?
@@ -153,6 +168,7 @@ impl World {
             refused: BTreeMap::new(),
             shown: Vec::new(),
             sent: Vec::new(),
+            summaries,
             name: name.to_owned(),
             chain,
             environment,
@@ -218,7 +234,7 @@ impl World {
     ) -> Result<Self, Failure> {
         let backend: Arc<dyn Backend> = Arc::new(MemoryStore::new());
         let environment = Arc::new(Seeded::new(1, Micros(0)));
-        let store = Store::on(Arc::clone(&backend)).with_environment(environment);
+        let store = summarized(&backend, &environment, &Scripted::default());
         store.import(NAME, transcript, chain(script, own)?, &mut |_| {})?;
         let mut world = Self::on(backend, NAME, script, own, 2)?;
         world.perform_all(&script.ops)?;
@@ -321,10 +337,10 @@ impl World {
                 ))
             }
             Op::Settings(size) => Some(Request::Settings(settings(*size))),
-            Op::Restore(n) => self.pick_message(*n)?.map(Request::Restore),
-            Op::Undo(n) => Some(Request::Undo(self.pick_entry(*n)?)),
-            Op::Pin(n) => self.pick_shown(*n, false)?.map(Request::Pin),
-            Op::Unpin(n) => self.pick_shown(*n, true)?.map(Request::Unpin),
+            Op::Restore(n) => message_away(&self.chat, *n)?.map(Request::Restore),
+            Op::Undo(n) => Some(Request::Undo(changing_entry(&self.chat, *n)?)),
+            Op::Pin(n) => message_shown(&self.chat, *n, false)?.map(Request::Pin),
+            Op::Unpin(n) => message_shown(&self.chat, *n, true)?.map(Request::Unpin),
             Op::Policy if self.chain.is_empty() => None,
             Op::Policy => Some(Request::Strategies(vec![Arc::new(SlidingWindow::new(99))])),
             Op::Impossible => Some(Request::Strategies(vec![Arc::new(SlidingWindow::new(0))])),
@@ -338,6 +354,14 @@ impl World {
             }
             Op::Reopen => Some(Request::Reopen),
             Op::Note => Some(Request::Note),
+            Op::Summaries(answers) => {
+                self.summaries.answer(*answers);
+                None
+            }
+            Op::Meanwhile(op) => {
+                self.summaries.meanwhile(Some(Op::clone(op)));
+                None
+            }
         })
     }
 
@@ -349,8 +373,16 @@ impl World {
         // The store's head: another engine may have filed what this one does not know of yet.
         let id = self.chat.id();
         let before = self.backend.head(id)?;
+        drop(self.summaries.happened());
+        let plain = self.store.clone().without_summarizer();
+        self.summaries.of(plain.existing(&self.name)?);
         let refusal = match self.attempt(request) {
-            Ok(()) => return Ok(Answer::Done),
+            Ok(()) => {
+                return match self.summaries.failed() {
+                    None => Ok(Answer::Done),
+                    Some(failed) => Err(failed.into()),
+                };
+            }
             Err(Error::Refused(refusal)) => refusal,
             Err(error) => return Err(error.into()),
         };
@@ -421,7 +453,7 @@ impl World {
     /// When the log cannot be read.
     pub fn reopen(&mut self) -> Result<(), Error> {
         let backend = Arc::clone(&self.backend);
-        let store = Store::on(backend).with_environment(self.environment.clone());
+        let store = summarized(&backend, &self.environment, &self.summaries);
         let chat = store.existing(&self.name)?;
         // Both or none: where it fails, the handles from before are still there.
         self.chat = chat.with_strategies(self.chain.clone())?;
@@ -453,19 +485,6 @@ impl World {
         let n = u64::try_from(n).unwrap_or(0);
         let back = n.checked_rem(head.saturating_add(1)).unwrap_or(0);
         Ok(Seq(head.saturating_sub(back)))
-    }
-
-    /// Mostly one of what changed a window, counted back from the newest; else any entry.
-    fn pick_entry(&self, n: usize) -> Result<Seq, Failure> {
-        let mut changes = self.entries()?;
-        changes.retain(|e| e.body.change().is_some());
-        let nth = n
-            .checked_rem(changes.len())
-            .filter(|_| !n.is_multiple_of(7));
-        match nth.and_then(|nth| changes.iter().rev().nth(nth)) {
-            Some(entry) => Ok(entry.seq),
-            None => Ok(self.back_from_head(n)?),
-        }
     }
 
     fn label(&self, position: usize) -> Option<String> {
@@ -530,38 +549,6 @@ impl World {
         };
         parts.extend(words.map(|w| Part::text(w.whole())));
         Some(Message::new(role, author, parts))
-    }
-
-    /// A message of the window; with `pinned` one that is pinned, where there is one.
-    fn pick_shown(&self, n: usize, pinned: bool) -> Result<Option<MessageId>, Error> {
-        self.chat.with_projection(|p| {
-            let ids = |pinned: bool| -> Vec<MessageId> {
-                let messages = p.messages().iter().filter(|m| m.visible());
-                messages
-                    .filter(|m| !pinned || m.pinned)
-                    .map(|m| m.id)
-                    .collect()
-            };
-            let mut among = ids(pinned);
-            if among.is_empty() || n.is_multiple_of(7) {
-                among = ids(false);
-            }
-            among.get(n.checked_rem(among.len())?).copied()
-        })
-    }
-
-    fn pick_message(&self, n: usize) -> Result<Option<MessageId>, Error> {
-        self.chat.with_projection(|p| {
-            let ids = |away: bool| -> Vec<MessageId> {
-                let messages = p.messages().iter().filter(|m| !away || !m.visible());
-                messages.map(|m| m.id).collect()
-            };
-            let mut among = ids(true);
-            if among.is_empty() || n.is_multiple_of(7) {
-                among = ids(false);
-            }
-            among.get(n.checked_rem(among.len())?).copied()
-        })
     }
 
     /// The log as it is stored.

@@ -452,7 +452,11 @@ impl Projection {
             outcome: v.outcome,
             freed,
             over: v.after.amount > v.limit,
+            attempted: !v.attempts.is_empty(),
         });
+        if let Some(questions) = self.questions.get_mut(strategy) {
+            questions.note(v);
+        }
         let position = self.visits.len().saturating_sub(1);
         if let Some(newest) = self.newest_visit.get_mut(strategy) {
             *newest = position;
@@ -499,6 +503,7 @@ impl Projection {
         self.newest_visit.push(usize::MAX);
         self.standing.push(BTreeSet::new());
         self.memos.push(None);
+        self.questions.push(super::claim::Questions::default());
         self.strategies.len().saturating_sub(1)
     }
 

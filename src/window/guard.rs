@@ -101,6 +101,9 @@ pub struct Cut {
     pub pin_results: u64,
     /// What becomes of notices.
     pub notices: Notices,
+    /// Only groups all of whose messages are named leave; any other that could refuses as
+    /// `above-base`: what leaves was decided on an earlier head. None: all of them may.
+    pub only: Option<BTreeSet<MessageId>>,
 }
 
 /// What a cut makes of notices.
@@ -192,6 +195,7 @@ pub struct Decision {
     /// Groups that hold the newest result of a tool in use.
     pub(super) pins: BTreeSet<usize>,
     spares_notices: bool,
+    only: Option<BTreeSet<MessageId>>,
     /// Where only groups whose lifetime is over are asked: which those are.
     pub(super) expired: Option<Expired>,
     /// How many groups the guard looked at.
@@ -257,7 +261,15 @@ impl Decision {
         ];
         let of_strategy = reasons.into_iter().find(|(holds, _)| *holds);
         let held = tally.reasons().next();
-        held.or_else(|| of_strategy.map(|(_, reason)| reason))
+        let held = held.or_else(|| of_strategy.map(|(_, reason)| reason));
+        held.or_else(|| self.came_later(state, group).then_some(GroupReason::AboveBase))
+    }
+
+    /// Whether a group holds something that was not there when it was decided what leaves.
+    fn came_later(&self, state: &Projection, group: GroupAt) -> bool {
+        let Some(only) = &self.only else { return false };
+        let mut members = state.visible_members(group.root);
+        members.any(|m| !only.contains(&m.id))
     }
 
     /// Whether `pin-results` alone holds some group that was asked.
@@ -472,6 +484,7 @@ pub fn decide<'g>(
             kept,
             head: state.head_roots(cut.head),
             spares_notices: cut.notices != Notices::Ordinary,
+            only: cut.only.clone(),
             expired,
             after: cut.before,
             ..Decision::default()
@@ -488,7 +501,8 @@ pub fn decide<'g>(
             walk.ask_given(order);
         }
     }
-    if walk.decision.frees() {
+    // A summary opens a window as well as what it stands for.
+    if walk.decision.frees() && cut.reason != LeftReason::Summarized {
         walk.open_legally();
     }
     let after = walk.decision.after;

@@ -11,6 +11,7 @@ use crate::log::{
 use crate::planted::{Bug, planted};
 
 use super::bind::{CallInfo, Label};
+use super::claim::Questions;
 use super::group::Groups;
 use super::index::{ByPlace, GroupIndex, Share};
 use super::measure::Totals;
@@ -259,6 +260,8 @@ pub struct VisitInfo {
     pub freed: bool,
     /// Whether the window was over the strategy's limit still.
     pub over: bool,
+    /// Whether it names attempts of a summariser.
+    pub attempted: bool,
 }
 
 /// What became of a message: exactly one of these holds.
@@ -317,6 +320,10 @@ pub struct Projection {
     pub(super) standing: Vec<BTreeSet<usize>>,
     /// Per strategy: what its newest visit went by. Derived, and may be absent.
     pub(super) memos: Vec<Option<Memo>>,
+    /// Per strategy: what summarisers were asked.
+    pub(super) questions: Vec<Questions>,
+    /// The newest entry that changed the window.
+    pub(super) changed_at: Option<Seq>,
     /// Configuration in force.
     pub(super) chain: Vec<String>,
     pub(super) settings: Vec<(Seq, Settings)>,

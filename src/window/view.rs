@@ -192,6 +192,7 @@ impl Projection {
             return;
         };
         self.totals.add(message);
+        self.changed_at = Some(head.seq);
         self.changed_from(item.key());
         self.items.insert(item);
     }
@@ -203,6 +204,7 @@ impl Projection {
         let rank = (message.place, message.id);
         if self.items.remove(rank).is_some() {
             self.totals.take(message);
+            self.changed_at = self.head.map(|h| h.seq);
             self.changed_from(rank);
         }
     }
@@ -218,6 +220,7 @@ impl Projection {
         if let Some(item) = self.items.find_mut(rank) {
             item.form = given;
             item.content = content;
+            self.changed_at = self.head.map(|h| h.seq);
             self.changed_from(rank);
         }
     }

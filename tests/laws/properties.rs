@@ -45,7 +45,7 @@ macro_rules! law_tests {
 law_tests! {
     closure occurrence no_op envelope_and_request legality conservation accounting shrink progress order
     replay isolation undo crash tamper linear_size concurrency stable_prefix explain lifetimes
-    determinism
+    determinism failure_neutrality late_arrivals
 }
 
 #[test]

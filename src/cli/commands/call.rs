@@ -10,11 +10,12 @@ use ctxlog::strategy;
 
 use super::window;
 use crate::cli::errors::Failure;
-use crate::cli::{Context, args, output, stores};
+use crate::cli::{Context, args, output, stores, summaries};
 
 pub fn run(cx: &mut Context, args: &args::Call) -> Result<u8, Failure> {
     let chain = args.strategy.iter().map(|spec| strategy::parse(spec));
     let chain = chain.collect::<Result<Vec<_>, _>>()?;
+    let summarizer = summaries::command(&chain)?;
     let options = Options {
         expected: stores::expected(args.expect.as_deref())?,
         key: args.key.clone(),
@@ -25,6 +26,9 @@ pub fn run(cx: &mut Context, args: &args::Call) -> Result<u8, Failure> {
     if !chain.is_empty() {
         chat = chat.with_strategies(chain)?;
     }
+    if let Some(summarizer) = summarizer {
+        chat = chat.with_summarizer(summarizer);
+    }
     let profile = args.format.and_then(args::Body::profile);
     let settings = args.settings.as_deref().map(|path| settings(path, profile));
     let request = Request {
@@ -33,6 +37,7 @@ pub fn run(cx: &mut Context, args: &args::Call) -> Result<u8, Failure> {
         profile,
     };
     let call = chat.call_request(&options, &request)?;
+    summaries::tell(&call);
     if let Some(rendered) = &call.rendered {
         return window::body(cx, rendered);
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ctxlog::Strategy;
 use ctxlog::audit;
-use ctxlog::engine::{Conversation, Imported, Store, Warning};
+use ctxlog::engine::{CommandSummarizer, Conversation, Imported, Store, Warning};
 use ctxlog::formats::{Format, Transcript};
 use ctxlog::log::{Body, Head, Seq};
 use serde::Serialize;
@@ -15,7 +15,7 @@ use crate::cli::naming::Names;
 use crate::cli::notes::Notes;
 use crate::cli::progress::Progress;
 use crate::cli::reading::{Found, Source};
-use crate::cli::{Context, args, stores};
+use crate::cli::{Context, args, stores, summaries};
 
 /// The line of a conversation.
 #[derive(Serialize)]
@@ -87,9 +87,11 @@ pub fn run(cx: &mut Context, args: &args::Import) -> Result<u8, Failure> {
         .iter()
         .map(|spec| ctxlog::strategy::parse(spec));
     let chain = chain.collect::<Result<Vec<_>, _>>()?;
+    let summarizer = summaries::command(&chain)?;
     let mut import = Import {
         args,
         chain,
+        summarizer,
         store: None,
         closed: false,
         names: Names::default(),
@@ -119,6 +121,7 @@ pub fn run(cx: &mut Context, args: &args::Import) -> Result<u8, Failure> {
 struct Import<'a> {
     args: &'a args::Import,
     chain: Vec<Arc<dyn Strategy>>,
+    summarizer: Option<CommandSummarizer>,
     /// Opened when there is something to write.
     store: Option<Store>,
     /// Whether the store could not be opened, so that nothing more can be imported.
@@ -183,7 +186,10 @@ impl Import<'_> {
         name: &str,
         transcript: &Transcript,
     ) -> Result<(Imported, Vec<Warning>), Failure> {
-        let store = self.store(cx)?;
+        let mut store = self.store(cx)?;
+        if let Some(summarizer) = &self.summarizer {
+            store = store.with_summarizer(summarizer.clone());
+        }
         let mut progress = Progress::new(cx.progress, "importing");
         let steps = u64::try_from(transcript.steps.len()).unwrap_or(u64::MAX);
         let mut imported = store.import(name, transcript, self.chain.clone(), &mut |done| {

@@ -3,9 +3,11 @@
 use std::ops::ControlFlow;
 
 use ctxlog::audit::{self, Selector};
-use ctxlog::engine::Conversation;
+use ctxlog::engine::{Content, Conversation};
 use ctxlog::log::entry::Sealed;
-use ctxlog::log::{Body, Key, Visited};
+use ctxlog::log::{
+    Attempt, Body, Entry, Hash, Key, MessageId, Seq, StandInKind, Visited,
+};
 use serde_json::Value;
 
 use crate::cli::errors::Failure;
@@ -27,26 +29,38 @@ pub fn run(cx: &mut Context, args: &args::Show) -> Result<u8, Failure> {
         )));
     };
     let content = audit::readable(&chat, &sealed.entry)?;
+    let claim = Claim::of(&chat, &sealed.entry)?;
     if cx.json {
-        cx.out.json(&json(&sealed, content))?;
+        cx.out.json(&json(&sealed, content, claim.as_ref()))?;
         return Ok(0);
     }
     facts(cx, &sealed)?;
     if let Body::Visited(visit) = &sealed.entry.body {
         visited(cx, visit)?;
     }
+    if let Some(claim) = &claim {
+        claim.facts(cx)?;
+    }
     words(cx, &chat, &sealed, content)?;
+    if let Some(claim) = &claim {
+        claim.show(cx)?;
+    }
     Ok(0)
 }
 
 /// The entry as `log` gives it, with its key and its words.
-fn json(sealed: &Sealed, content: Option<Value>) -> Value {
+fn json(sealed: &Sealed, content: Option<Value>, claim: Option<&Claim>) -> Value {
     let mut value = audit::entry_json(sealed);
     if let Some(fields) = value.as_object_mut() {
         let key = sealed.entry.key.as_ref().map(|k: &Key| k.text.clone());
         fields.insert("schema".to_owned(), Value::from("ctxlog.show/1"));
         fields.insert("key".to_owned(), Value::from(key));
         fields.insert("content".to_owned(), content.unwrap_or_default());
+        if let Some(claim) = claim {
+            fields.insert("generation".to_owned(), Value::from(claim.generation));
+            let originals = claim.originals.iter().map(Original::json);
+            fields.insert("originals".to_owned(), originals.collect());
+        }
     }
     value
 }
@@ -105,6 +119,9 @@ fn visited(cx: &mut Context, visit: &Visited) -> Result<(), Failure> {
         "outcome",
         &format!("{}: {}", visit.outcome, visit.outcome.sentence()),
     )?;
+    for attempt in &visit.attempts {
+        fact(cx, "asked", &asked(attempt))?;
+    }
     for refused in &visit.refused {
         let (ids, reason) = (entry::ids(&refused.messages), refused.reason);
         fact(
@@ -130,6 +147,110 @@ fn visited(cx: &mut Context, visit: &Visited) -> Result<(), Failure> {
         )?;
     }
     Ok(())
+}
+
+/// A question to a summariser, and what came of it.
+fn asked(attempt: &Attempt) -> String {
+    let mut said = vec![match attempt.summarizer.as_str() {
+        "" => "nobody".to_owned(),
+        name => name.to_owned(),
+    }];
+    said.push(format!("about {}", entry::ids(&attempt.sources)));
+    said.push(format!("{}: {}", attempt.outcome, attempt.outcome.sentence()));
+    if attempt.answered > 0 {
+        let cut = if attempt.clipped { ", cut" } else { "" };
+        said.push(format!("{} bytes{cut}", human::number(attempt.answered)));
+    }
+    said.extend(attempt.model.as_ref().map(|m| format!("model {m}")));
+    if let Some(usage) = attempt.usage {
+        for (name, amount) in [("in", usage.total_input()), ("out", usage.output)] {
+            said.extend(amount.map(|a| format!("{name} {}", human::number(a))));
+        }
+    }
+    if attempt.prompt != Hash::ZERO {
+        said.push(format!("prompt {}", attempt.prompt.short()));
+    }
+    said.join("   ")
+}
+
+/// A message that something stands for, as it was then.
+struct Original {
+    id: MessageId,
+    about: String,
+    words: String,
+}
+
+impl Original {
+    fn json(&self) -> Value {
+        serde_json::json!({"id": self.id.to_string(), "about": self.about, "words": self.words})
+    }
+}
+
+/// What stands for several messages, with those.
+struct Claim {
+    generation: u64,
+    /// Sizes in UTF-16 of the originals and of what stands for them.
+    sizes: (u64, u64),
+    originals: Vec<Original>,
+}
+
+impl Claim {
+    fn of(chat: &Conversation, entry: &Entry) -> Result<Option<Self>, Failure> {
+        let stand_ins = entry.body.change().map(|c| c.stand_ins.iter());
+        let mut claims = stand_ins.into_iter().flatten();
+        let Some(claim) = claims.find(|s| s.kind == StandInKind::Claim) else {
+            return Ok(None);
+        };
+        let before = Seq(entry.seq.0.saturating_sub(1));
+        let (ids, generation) = chat.with_projection(|p| {
+            (p.ids_in(&claim.sources), p.generation(MessageId(entry.seq)))
+        })?;
+        let mut sizes = (0_u64, claim.skeleton.utf16);
+        let mut originals = Vec::new();
+        for id in ids {
+            let about = chat.with_projection(|p| {
+                let form = p.message(id).and_then(|m| m.form_at(before));
+                form.map(|f| (entry::message(id.seq(), &f.skeleton), f.skeleton.utf16))
+            })?;
+            let (about, utf16) = about.unwrap_or_default();
+            sizes.0 = sizes.0.saturating_add(utf16);
+            let words = match chat.message_at(id, before)? {
+                Content::Message(message) => message.words(),
+                Content::Redacted => "[redacted]".to_owned(),
+            };
+            originals.push(Original { id, about, words });
+        }
+        Ok(Some(Self {
+            generation,
+            sizes,
+            originals,
+        }))
+    }
+
+    fn facts(&self, cx: &mut Context) -> Result<(), Failure> {
+        let (of, to) = (human::number(self.sizes.0), human::number(self.sizes.1));
+        let what = human::things(u64::try_from(self.originals.len()).unwrap_or(u64::MAX), "message");
+        let share = self.sizes.1.saturating_mul(100).checked_div(self.sizes.0);
+        let share = share.map_or_else(String::new, |s| format!(", {s} %"));
+        let text = format!("{what}, {of} -> {to} UTF-16 units{share}");
+        fact(cx, "stands for", &text)?;
+        let deep = match self.generation {
+            0 | 1 => "made of messages alone".to_owned(),
+            n => format!("summaries of summaries, {n} deep"),
+        };
+        fact(cx, "generation", &format!("{}   {deep}", self.generation))
+    }
+
+    /// The originals, opened.
+    fn show(&self, cx: &mut Context) -> Result<(), Failure> {
+        for original in &self.originals {
+            cx.out.line("")?;
+            let about = human::escape(&original.about);
+            cx.out.line(&cx.look.dim(&format!("--- original {about}")))?;
+            cx.out.line(&human::escape_lines(&original.words))?;
+        }
+        Ok(())
+    }
 }
 
 fn words(

@@ -191,6 +191,18 @@ fn details(cx: &mut Context, s: &Status) -> Result<(), Failure> {
             13,
         )?;
     }
+    if let Some(spent) = s.summaries {
+        let asked = human::things(spent.attempts, "question");
+        let (ok, input, output) = (number(spent.ok), number(spent.input), number(spent.output));
+        let unknown = match spent.unreported {
+            0 => String::new(),
+            n => format!(", {} without a reported cost", number(n)),
+        };
+        cx.text(
+            &format!("summaries    {asked}, {ok} answered: {input} tok in, {output} out{unknown}"),
+            13,
+        )?;
+    }
     if let Some((shortest, median, longest)) = s.lifetimes {
         let calls = |n: u64| human::things(n, "call");
         let (a, b, c) = (calls(shortest), calls(median), calls(longest));

@@ -30,7 +30,7 @@ pub fn run(cx: &mut Context, args: &args::Why) -> Result<u8, Failure> {
     for stay in &why.lives {
         lived(cx, &chat, stay)?;
     }
-    counts(cx, &why)?;
+    counts(cx, &chat, &why)?;
     for refusal in &why.refusals {
         refused(cx, refusal)?;
     }
@@ -147,7 +147,7 @@ fn lived(cx: &mut Context, chat: &Conversation, stay: &Stay) -> Result<(), Failu
     Ok(())
 }
 
-fn counts(cx: &mut Context, why: &Why) -> Result<(), Failure> {
+fn counts(cx: &mut Context, chat: &Conversation, why: &Why) -> Result<(), Failure> {
     let seen = &why.seen_by;
     let between = match (seen.first_iteration, seen.last_iteration) {
         (Some(first), Some(last)) if first != last => format!(", {first} to {last}"),
@@ -167,7 +167,17 @@ fn counts(cx: &mut Context, why: &Why) -> Result<(), Failure> {
         )?;
     }
     match why.stands_for_it {
-        Some(seq) => row(cx, "covered", &format!("m{} stands for it", seq.0)),
+        Some(seq) => {
+            let claim = MessageId(seq);
+            let says = match chat.message_at(claim, why.at.seq) {
+                Ok(Content::Message(message)) => {
+                    let words = cx.look.preview(message.words().trim(), 32);
+                    format!(": \"{words}\"")
+                }
+                _ => String::new(),
+            };
+            row(cx, "covered", &format!("{claim} stands for it{says}"))
+        }
         None => Ok(()),
     }
 }

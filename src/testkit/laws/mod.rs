@@ -5,6 +5,7 @@ mod bytes;
 mod explain;
 mod sharing;
 mod snapshots;
+mod summaries;
 mod visits;
 mod windows;
 
@@ -77,6 +78,8 @@ checks! {
     accounting = Accounting, visits::accounting;
     shrink = Shrink, visits::shrink;
     progress = Progress, visits::progress;
+    failure_neutrality = FailureNeutrality, summaries::failure_neutrality;
+    late_arrivals = LateArrivals, summaries::late_arrivals;
     order = Order, windows::order;
     replay = Replay, windows::replay;
     isolation = Isolation, sharing::isolation;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::windows::items;
 use super::{Found, counted, demand};
 use crate::log::{
-    Body, Commitment, Entry, GroupReason, Hash, LeftReason, MessageId, Ranges, Reading, Seq,
-    StandInKind, Trigger, Unit, VisitOutcome, Visited,
+    AttemptOutcome, Body, Commitment, Entry, GroupReason, Hash, LeftReason, MessageId, Ranges, Reading, Seq,
+    Skeleton, StandInKind, Trigger, Unit, VisitOutcome, Visited,
 };
 use crate::strategy::visit;
 use crate::testkit::case::{Case, Step};
@@ -104,6 +104,10 @@ fn visited(entry: Entry) -> Option<Visited> {
         let parts = stand_in.skeleton.parts.iter_mut();
         parts.for_each(|p| p.label = None);
         stand_in.content = NO_CONTENT;
+    }
+    // They are over commitments, and those over the words with their ids.
+    for attempt in &mut visited.attempts {
+        (attempt.digest, attempt.prompt) = (Hash::ZERO, Hash::ZERO);
     }
     Some(*visited)
 }
@@ -254,11 +258,11 @@ fn tokens_are(fold: &Projection, by: Option<Measure>, said: &Reading, at: Seq) -
     Ok(())
 }
 
-/// A visit that could not measure and so asked nobody.
+/// A visit that could not measure, or came too late, and so asked nobody.
 pub(super) fn blind(visited: &Visited) -> bool {
     matches!(
         visited.outcome,
-        VisitOutcome::Unmeasurable | VisitOutcome::StaleMeasurement
+        VisitOutcome::Unmeasurable | VisitOutcome::StaleMeasurement | VisitOutcome::Late
     )
 }
 
@@ -279,12 +283,22 @@ fn account(step: &Step<'_>, v: &Visited, every: bool) -> Result<(), String> {
             left.reason
         ));
     }
-    let left = named(before, v.change.left.iter().map(|l| &l.messages));
+    let claims = v.change.stand_ins.iter();
+    let covered = claims.filter(|s| s.kind == StandInKind::Claim);
+    let covered = covered.map(|s| &s.sources);
+    let left = v.change.left.iter().map(|l| &l.messages).chain(covered);
+    let left = named(before, left);
+    let asked_about = named(before, v.attempts.iter().map(|a| &a.sources));
+    let existing = |id: &u64| {
+        let claim = before.get(*id).is_some_and(|m| m.sources.is_some());
+        claim && v.outcome == VisitOutcome::OnlyExistingSummary
+    };
     let refusing = refusals(after, &v.strategy);
     let met = v.after.amount <= v.target;
     for id in &before.window {
         match (left.contains(id), refusing.get(id)) {
             (true, Some(reason)) => return Err(format!("m{id} left and refuses as {reason}")),
+            (false, None) if asked_about.contains(id) || existing(id) => {}
             (false, None) if !met && every => return Err(format!("m{id} is not accounted for")),
             (gone, said) => right_reason(before, *id, gone, said.copied())?,
         }
@@ -386,7 +400,11 @@ fn adds_up(
     }
     let short = v.after.amount.saturating_sub(v.target);
     let fell_short = match v.outcome {
-        VisitOutcome::NoProgress => short > 0,
+        VisitOutcome::NoProgress
+        | VisitOutcome::SummarizerFailed
+        | VisitOutcome::EmptySummary
+        | VisitOutcome::ReplacementNotSmaller
+        | VisitOutcome::OnlyExistingSummary => short > 0,
         outcome => outcome == VisitOutcome::Short,
     };
     if fell_short != (short > 0) || v.shortfall.unwrap_or(0) != short {
@@ -427,7 +445,8 @@ fn count(m: &Moment, reading: &Reading) -> Option<u64> {
     }
 }
 
-/// A new form is smaller than the one before, and a notice than what it tells of.
+/// A new form is smaller than the one before, a notice than what it tells of, and a summary, by the
+/// visit's own measure, than what it stands for.
 pub(super) fn shrink(case: &Case<'_>) -> Found {
     for (step, v) in case.run()?.visits() {
         for stand_in in &v.change.stand_ins {
@@ -440,8 +459,13 @@ pub(super) fn shrink(case: &Case<'_>) -> Found {
             let shown = told
                 .iter()
                 .filter_map(|id| step.before.get(*id)?.skeletons.last());
-            let before = shown.fold(0, |n: u64, s| n.saturating_add(s.utf16));
-            let after = stand_in.skeleton.utf16;
+            let size = |s: &Skeleton| match &s.tokens {
+                _ if stand_in.kind != StandInKind::Claim => s.utf16,
+                Some(count) if v.before.method.ends_with(&count.method) => count.amount,
+                _ => s.utf16.div_ceil(4),
+            };
+            let before = shown.fold(0, |n: u64, s| n.saturating_add(size(s)));
+            let after = size(&stand_in.skeleton);
             demand!(
                 after < before,
                 "{}: {:?} of {after} for {before}",
@@ -457,6 +481,7 @@ pub(super) fn shrink(case: &Case<'_>) -> Found {
 /// is newly free to leave.
 pub(super) fn progress(case: &Case<'_>) -> Found {
     let mut fruitless: BTreeMap<String, Seq> = BTreeMap::new();
+    let mut skipped = BTreeSet::new();
     for (step, v) in case.run()?.visits() {
         let before = step.before.window.iter();
         let left = before.into_iter().any(|id| !step.after.window.contains(id));
@@ -468,12 +493,24 @@ pub(super) fn progress(case: &Case<'_>) -> Found {
             "{} freed nothing and says that it was done",
             step.entry.seq
         );
-        if let Some(earlier) = fruitless.get(&v.strategy).filter(|_| !frees && !blind(v)) {
+        // Someone was asked, or it is said that nobody is asked again.
+        let asked = !v.attempts.is_empty();
+        if let Some(skip) = v.attempts.iter().find(|a| a.outcome == AttemptOutcome::Skipped) {
+            demand!(
+                skipped.insert((v.strategy.clone(), skip.digest)),
+                "{} says again that nobody is asked",
+                step.entry.seq
+            );
+        }
+        if let Some(earlier) = fruitless
+            .get(&v.strategy)
+            .filter(|_| !frees && !blind(v) && !asked)
+        {
             return Err(
                 format!("{} frees nothing, as {earlier} did before", step.entry.seq).into(),
             );
         }
-        if frees || blind(v) {
+        if frees || blind(v) || asked {
             fruitless.remove(&v.strategy);
         } else {
             fruitless.insert(v.strategy.clone(), step.entry.seq);

@@ -61,6 +61,8 @@ fn step(
             model.read(entry.seq, payload, words);
         }
     }
+    let summaries = &world.summaries;
+    model.summaries(summaries.answers(), summaries.happened());
     let predicted = model.predict(request, &visits)?;
     predicted.matches(answer, &new)?;
     model.observe(Some(request), &new)?;

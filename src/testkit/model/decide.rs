@@ -16,6 +16,7 @@ use crate::log::{
     Iteration, Json, Kind, Message, Micros, Noted, OpenCalls, Part, PartBody, PartSkeleton,
     Provenance, RequestReason, Returned, Role, Seq, Settings, Shape, Trigger, Usage, Visited,
 };
+use crate::testkit::summaries::Answers;
 use crate::testkit::world::Request;
 use crate::tokens;
 
@@ -36,6 +37,9 @@ pub struct Model {
     settings: Option<Json>,
     /// The words of contents, by the entry and the payload that gave them.
     pub(super) words: BTreeMap<(u64, u32), Arc<Message>>,
+    /// How the summariser answers, and what happens while it is asked.
+    pub(super) answers: Answers,
+    pub(super) meanwhile: Vec<Request>,
 }
 
 impl Model {
@@ -54,6 +58,11 @@ impl Model {
     /// Takes in words that an entry gave.
     pub fn read(&mut self, given: Seq, payload: u32, words: Message) {
         self.words.insert((given.0, payload), Arc::new(words));
+    }
+
+    /// How a summariser answers that the next request asks, and what happens while it is asked.
+    pub fn summaries(&mut self, answers: Answers, meanwhile: Vec<Request>) {
+        (self.answers, self.meanwhile) = (answers, meanwhile);
     }
 
     /// Takes in what the log got, and what was asked for where that is known.
@@ -101,7 +110,23 @@ impl Model {
     /// When such a visit is one that the guard must not let happen.
     pub fn predict(&self, request: &Request, own: &[&Visited]) -> Result<Predicted, String> {
         let mut then = self.clone();
-        let refused = match request {
+        Ok(match then.does(request, own)? {
+            Err(reason) => Predicted::Refused(reason),
+            Ok(()) => {
+                let new = then.log.iter().skip(self.log.len());
+                Predicted::Done(new.map(|e| Entry::clone(e)).collect())
+            }
+        })
+    }
+
+    /// Does what was asked, or says why not.
+    pub(super) fn does(
+        &mut self,
+        request: &Request,
+        own: &[&Visited],
+    ) -> Result<Result<(), RequestReason>, String> {
+        let then = self;
+        Ok(match request {
             Request::Append(message, options) => then.append(message, options, own)?,
             Request::Call {
                 options,
@@ -125,19 +150,12 @@ impl Model {
                 then.configure(&chain.iter().map(|s| s.spec()).collect::<Vec<_>>())
             }
             // A window that the log does not reach yet is out of bounds.
-            Request::Window(at) if at.0 >= self.next() => Err(RequestReason::RangeOutOfBounds),
-            Request::Range(range) => self.range(range),
+            Request::Window(at) if at.0 >= then.next() => Err(RequestReason::RangeOutOfBounds),
+            Request::Range(range) => then.range(range),
             Request::Window(_) | Request::Reopen => Ok(()),
             Request::Note => {
                 then.note();
                 Ok(())
-            }
-        };
-        Ok(match refused {
-            Err(reason) => Predicted::Refused(reason),
-            Ok(()) => {
-                let new = then.log.iter().skip(self.log.len());
-                Predicted::Done(new.map(|e| Entry::clone(e)).collect())
             }
         })
     }
@@ -279,18 +297,10 @@ impl Model {
             Ok(true) => return Ok(Ok(false)),
             Err(reason) => return Ok(Err(reason)),
         }
-        let unanswered = self.unanswered();
-        match self.open_calls() {
-            OpenCalls::Refuse if !unanswered.is_empty() => {
-                return Ok(Err(RequestReason::OpenCalls));
-            }
-            OpenCalls::Close => {
-                for (call, part) in unanswered {
-                    self.close(call, &part, options.at);
-                }
-            }
-            OpenCalls::Refuse | OpenCalls::Keep => {}
+        if self.open_calls() == OpenCalls::Refuse && !self.unanswered().is_empty() {
+            return Ok(Err(RequestReason::OpenCalls));
         }
+        self.close_open(options.at);
         self.look_all(Trigger::Call, own, options.at)?;
         let messages = u64::try_from(self.now.window.len()).unwrap_or(u64::MAX);
         let settings = self.settings().map_or(Hash::ZERO, |s| s.content.digest);
@@ -332,11 +342,24 @@ impl Model {
             if trigger == Trigger::Append && !rule.on_append() {
                 continue;
             }
+            if rule.name() == "summarize-oldest" {
+                self.summarize(position, &rule, trigger, own, at)?;
+                continue;
+            }
             if let Some(visit) = self.look(position, &rule, own)? {
                 self.file(Body::Visited(Box::new(Visited { trigger, ..visit })), at);
             }
         }
         Ok(())
+    }
+
+    /// Open calls are closed, where that is what happens to them.
+    pub(super) fn close_open(&mut self, at: Option<Micros>) {
+        if self.open_calls() == OpenCalls::Close {
+            for (call, part) in self.unanswered() {
+                self.close(call, &part, at);
+            }
+        }
     }
 
     /// Calls of messages in the window that a client has to answer and that have neither a final nor

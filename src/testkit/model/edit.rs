@@ -19,7 +19,7 @@ impl Model {
         if newer(message).is_some() {
             return Err(RequestReason::RestoreConflict);
         }
-        let back = self.away(&BTreeSet::from([id]), None)?;
+        let back = self.away(&BTreeSet::from([id]), &BTreeSet::new())?;
         let change = Change {
             entered: self.now.ranges(&back),
             ..Change::default()
@@ -43,15 +43,14 @@ impl Model {
         if self.undone(entry) {
             return Err(nothing);
         }
-        let left: BTreeSet<u64> = self
-            .now
-            .messages
-            .iter()
-            .filter(|m| m.out.as_ref().is_some_and(|out| out.by == entry))
-            .filter(|m| newer(m).is_none())
-            .map(|m| m.id)
-            .collect();
-        let entered = self.away(&left, Some(entry))?;
+        if self.stood_for_since(entry, &change) {
+            return Err(RequestReason::RestoreConflict);
+        }
+        // What a summary that comes back stands for neither leaves nor comes back by name.
+        let taken = self.taken(entry);
+        let covered: BTreeSet<u64> = taken.iter().flat_map(|id| self.made_of(*id)).collect();
+        let covered: BTreeSet<u64> = covered.iter().flat_map(|id| self.now.group(*id)).collect();
+        let mut undone = BTreeSet::from([entry]);
         let mut leaving: BTreeMap<LeftReason, BTreeSet<u64>> = BTreeMap::new();
         let groups = self.now.groups();
         for group in &groups {
@@ -60,11 +59,21 @@ impl Model {
             if !group.ids.iter().any(|id| brought(*id) || introduced(*id)) {
                 continue;
             }
-            for id in &group.ids {
-                let reason = self.left_for(*id).unwrap_or(LeftReason::Cleared);
+            for id in group.ids.iter().filter(|id| !covered.contains(id)) {
+                undone.insert(*id);
+                // Of a summary, what it was made of is back.
+                let summary = self.now.get(*id).is_some_and(|m| m.sources.is_some() && !m.notice);
+                let undone = if summary {
+                    LeftReason::Replaced
+                } else {
+                    LeftReason::Cleared
+                };
+                let reason = self.left_for(*id).unwrap_or(undone);
                 leaving.entry(reason).or_default().insert(*id);
             }
         }
+        let taken = taken.difference(&covered).copied().collect();
+        let entered = self.away(&taken, &undone)?;
         let forms = self.now.messages.iter().map(|m| before(m, entry));
         let forms: Vec<_> = forms.collect::<Result<_, _>>()?;
         let reverted: Vec<(Seq, Seq)> = forms.into_iter().flatten().collect();
@@ -159,7 +168,7 @@ impl Model {
     fn away(
         &self,
         ids: &BTreeSet<u64>,
-        undone: Option<u64>,
+        undone: &BTreeSet<u64>,
     ) -> Result<BTreeSet<u64>, RequestReason> {
         let members: BTreeSet<u64> = ids.iter().flat_map(|id| self.now.group(*id)).collect();
         let mut away = BTreeSet::new();
@@ -167,12 +176,54 @@ impl Model {
             let Some(out) = m.out.as_ref().filter(|_| newer(m).is_none()) else {
                 continue;
             };
-            if self.now.fate(m.id) == Some("covered") && Some(out.by) != undone {
+            let stands = out.stand_in.is_none_or(|s| !undone.contains(&s));
+            let in_the_way = self.now.fate(m.id) == Some("covered") && stands;
+            if in_the_way || self.twice(m.id, ids) {
                 return Err(RequestReason::RestoreConflict);
             }
             away.insert(m.id);
         }
         Ok(away)
+    }
+
+    /// Whether something stands now for what an entry introduced or brought back.
+    fn stood_for_since(&self, entry: u64, change: &Change) -> bool {
+        let covered = |m: &Message| m.out.as_ref().is_some_and(|out| out.stand_in.is_some());
+        let introduced = self.now.get(entry).is_some_and(covered);
+        let brought = |m: &&Message| {
+            let back = names(&change.entered, m.id) && self.entered_by(m.id) == Some(entry);
+            back && covered(m) && newer(m).is_none() && self.now.fate(m.id) == Some("covered")
+        };
+        introduced || self.now.messages.iter().any(|m| brought(&m))
+    }
+
+    /// The messages that are away by an entry, or because something stands for them that it
+    /// introduced.
+    fn taken(&self, entry: u64) -> BTreeSet<u64> {
+        let by_it = |m: &&Message| {
+            let out = m.out.as_ref().filter(|_| m.id != entry && newer(m).is_none());
+            out.is_some_and(|out| out.by == entry || out.stand_in == Some(entry))
+        };
+        let all = self.now.messages.iter().filter(by_it);
+        all.map(|m| m.id).collect()
+    }
+
+    /// What a summary was made of; nothing of any other message.
+    fn made_of(&self, id: u64) -> Vec<u64> {
+        let claim = self.now.get(id).filter(|m| !m.notice);
+        let sources = claim.and_then(|m| m.sources.as_ref());
+        sources.map_or_else(Vec::new, |(ids, _)| ids.clone())
+    }
+
+    /// Whether a summary that comes back would stand beside what one was made of that it was made of
+    /// itself, and that stays away.
+    fn twice(&self, claim: u64, back: &BTreeSet<u64>) -> bool {
+        let shown = |id: &u64| self.now.window.contains(id);
+        let away = |id: &u64| !shown(id) && !back.contains(id);
+        let made_of = self.made_of(claim);
+        let inner = made_of.iter().filter(|id| away(id));
+        let mut inner = inner.filter(|id| !self.made_of(**id).is_empty());
+        inner.any(|id| self.made_of(*id).iter().any(shown) || self.twice(*id, back))
     }
 
     /// Whether an edit that is itself not undone undoes an entry.

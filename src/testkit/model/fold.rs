@@ -90,6 +90,8 @@ pub struct Moment {
     pub open: BTreeSet<(u64, u32)>,
     /// Refusals by message.
     pub refusals: BTreeMap<u64, Vec<Span>>,
+    /// The newest entry that changed the window.
+    pub changed: u64,
 }
 
 /// What stood after every entry.
@@ -144,6 +146,7 @@ impl Moment {
     /// One entry more. The digest is left as it was: see [`Moment::hash`].
     pub(super) fn step(&mut self, e: &Entry) {
         let n = e.seq.0;
+        let shown = self.shown();
         match &e.body {
             Body::Appended(a) => self.append(n, a),
             Body::Called(_) => self.calls.push((n, self.window.iter().copied().collect())),
@@ -163,12 +166,21 @@ impl Moment {
             .collect();
         visible.sort_unstable();
         self.window = visible.into_iter().map(|(_, id)| id).collect();
+        if self.shown() != shown {
+            self.changed = n;
+        }
         let window: BTreeSet<u64> = self.window.iter().copied().collect();
         for (id, spans) in &mut self.refusals {
             if !window.contains(id) {
                 spans.iter_mut().for_each(|s| s.standing = false);
             }
         }
+    }
+
+    /// The window: each message with the entry that gave its content.
+    fn shown(&self) -> Vec<(u64, u64)> {
+        let given = |id: &u64| Some((*id, self.get(*id)?.forms.last()?.1));
+        self.window.iter().filter_map(given).collect()
     }
 
     fn append(&mut self, n: u64, a: &Appended) {
@@ -421,7 +433,7 @@ impl Moment {
     fn refuse(&mut self, n: u64, v: &Visited, before: &[u64]) {
         let unasked = matches!(
             v.outcome,
-            VisitOutcome::Unmeasurable | VisitOutcome::StaleMeasurement
+            VisitOutcome::Unmeasurable | VisitOutcome::StaleMeasurement | VisitOutcome::Late
         );
         let released = self.ids(&v.released);
         for (id, spans) in &mut self.refusals {

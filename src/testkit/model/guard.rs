@@ -129,6 +129,8 @@ pub(super) struct Wish {
     /// Whether notices stay unless a new one takes their place, and whether one does.
     pub notice: bool,
     pub absorbs: bool,
+    /// The messages that a summary was made of: of what could leave, nothing else does.
+    pub sources: Option<BTreeSet<u64>>,
     /// Whether every group is asked, also when the target is met.
     pub ask_all: bool,
     pub reason: LeftReason,
@@ -180,7 +182,9 @@ impl Model {
         } else if wish.keep.contains(&at) || (wish.notice && self.now.is_notice(group)) {
             Some(GroupReason::InsideKeepWindow)
         } else {
-            None
+            let made_of = |s: &BTreeSet<u64>| group.ids.iter().all(|id| s.contains(id));
+            let later = wish.sources.as_ref().is_some_and(|s| !made_of(s));
+            later.then_some(GroupReason::AboveBase)
         }
     }
 
@@ -189,6 +193,10 @@ impl Model {
     /// rendering repairs.
     fn open_on_user(&self, groups: &[Group], wish: &Wish, fates: Vec<Fate>) -> Vec<Fate> {
         let cut = |f: &Fate| matches!(f, Fate::Leaves(_));
+        // A summary is a user message.
+        if wish.reason == LeftReason::Summarized {
+            return fates;
+        }
         if !fates.iter().any(cut) || self.opener(groups, &fates).is_none() {
             return fates;
         }

@@ -77,6 +77,7 @@ impl Rule {
             "truncate-outputs" => self.number("max") >= 256,
             "head-tail" => self.number("window") > 0,
             "make-room" => self.number("limit") > 0,
+            "summarize-oldest" => self.number("limit").min(self.number("summary-max")) > 0,
             "token-budget" => {
                 self.number("limit") > 0 && (1..=1_000).contains(&self.thousandths("low"))
             }
@@ -87,7 +88,7 @@ impl Rule {
     /// Whether it looks at counted tokens, so that messages carry their counts.
     pub(super) fn counts_tokens(&self) -> bool {
         match self.name() {
-            "token-budget" => self.text("measure") != "estimate",
+            "token-budget" | "summarize-oldest" => self.text("measure") != "estimate",
             "clear-tool-results" => self.has("limit"),
             _ => false,
         }
@@ -112,13 +113,14 @@ impl Rule {
             "token-budget",
             "make-room",
             "expire",
+            "summarize-oldest",
         ];
         !known.contains(&self.name()) && !self.shrinks()
     }
 }
 
 /// What a measure without a reading comes to.
-enum Due {
+pub(super) enum Due {
     No,
     Unmeasurable(VisitOutcome),
     Yes(Wish),
@@ -289,6 +291,7 @@ impl Model {
             only: None,
             notice: rule.text("notice") == "auto",
             absorbs: false,
+            sources: None,
             ask_all: true,
             reason: LeftReason::BeyondKeep,
         })
@@ -382,6 +385,7 @@ impl Model {
             only: Some(only),
             notice: rule.text("notice") == "auto",
             absorbs: false,
+            sources: None,
             ask_all: true,
             reason: LeftReason::OverAge,
         })
@@ -402,7 +406,7 @@ impl Model {
 
     /// `token-budget`: engages when the window's tokens exceed the limit; wants the oldest to leave
     /// down to the low-water mark.
-    fn budget(&self, rule: &Rule, groups: &[Group]) -> Due {
+    pub(super) fn budget(&self, rule: &Rule, groups: &[Group]) -> Due {
         let limit = rule.number("limit");
         let (method, items, total) = match self.tokens(rule.text("measure")) {
             Ok(tokens) => tokens,
@@ -432,6 +436,7 @@ impl Model {
             only: None,
             notice: rule.text("notice") == "auto",
             absorbs: false,
+            sources: None,
             ask_all: false,
             reason: LeftReason::OverBudget,
         })
@@ -592,8 +597,8 @@ pub(super) fn end(visit: &mut Visited, after: u64) {
 
 /// Whether a visit that ended so asked any group.
 pub(super) fn asked(visit: &Visited) -> bool {
-    use VisitOutcome::{StaleMeasurement, Unmeasurable};
-    !matches!(visit.outcome, Unmeasurable | StaleMeasurement)
+    use VisitOutcome::{Late, StaleMeasurement, Unmeasurable};
+    !matches!(visit.outcome, Unmeasurable | StaleMeasurement | Late)
 }
 
 /// Tokens of the settings in force by a method; by the estimate a quarter of their bytes.

@@ -117,6 +117,7 @@ impl Model {
                 only: None,
                 notice: false,
                 absorbs: false,
+                sources: None,
                 ask_all: true,
                 reason: LeftReason::Cleared,
             };

@@ -61,11 +61,13 @@ fn blanked(entry: &Entry, timed: bool) -> Entry {
         Body::Called(c) => c.window = Hash::ZERO,
         Body::Configured(c) => c.settings.iter_mut().for_each(|s| s.content = BLANK),
         Body::Returned(r) => r.rest = r.rest.map(|_| BLANK),
-        Body::Visited(v) => v
-            .change
-            .stand_ins
-            .iter_mut()
-            .for_each(|s| s.content = BLANK),
+        Body::Visited(v) => {
+            let stand_ins = v.change.stand_ins.iter_mut();
+            stand_ins.for_each(|s| s.content = BLANK);
+            // They are over commitments, which salts went into.
+            let attempts = v.attempts.iter_mut();
+            attempts.for_each(|a| (a.digest, a.prompt) = (Hash::ZERO, Hash::ZERO));
+        }
         Body::Noted(n) => n.content = n.content.map(|_| BLANK),
         _ => {}
     }
