@@ -38,6 +38,10 @@ pub struct Pressure {
     pub overflow: u64,
     /// How the visit ended.
     pub outcome: VisitOutcome,
+    /// The place of the first item that it changed.
+    pub first_changed: Option<Seq>,
+    /// What that cost a prompt cache.
+    pub invalidated: Option<Reading>,
 }
 
 /// A conversation at a glance.
@@ -71,6 +75,8 @@ pub struct Status {
     pub covered: u64,
     /// Visits.
     pub visits: u64,
+    /// What visits cost a prompt cache so far: a reading of each method.
+    pub invalidated: Vec<Reading>,
     /// What the newest visit of each strategy in force measured against its limit.
     pub pressure: Vec<Pressure>,
     /// Refusals listed, by reason.
@@ -122,6 +128,8 @@ fn pressure(chat: &Conversation, seq: Seq) -> Result<Option<Pressure>, Error> {
         after: visit.after,
         limit: visit.limit,
         outcome: visit.outcome,
+        first_changed: visit.first_changed,
+        invalidated: visit.invalidated,
     }))
 }
 
@@ -163,6 +171,7 @@ fn of_projection(p: &Projection) -> Status {
         gone: count(absent().count().saturating_sub(covered)),
         covered: count(covered),
         visits: count(p.visits().len()),
+        invalidated: p.invalidated().to_vec(),
         pressure: Vec::new(),
         refusals: refusals(p),
         lifetimes: lifetimes(p),

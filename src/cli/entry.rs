@@ -148,6 +148,9 @@ fn visited(visit: &Visited) -> String {
     if visit.outcome.name() != "done" {
         said.push(visit.outcome.to_string());
     }
+    if let Some(cost) = visit.invalidated.as_ref().filter(|c| c.amount > 0) {
+        said.push(format!("cache {} anew", size(cost)));
+    }
     if !visit.refused.is_empty() {
         said.push(format!("refused: {}", refusals(visit)));
     }

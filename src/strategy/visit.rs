@@ -67,7 +67,7 @@ pub fn visit(
         position,
         trigger,
     };
-    match strategy.plan(&frame) {
+    let mut outlook = match strategy.plan(&frame) {
         Plan::NotDue => Outlook::NotDue,
         Plan::Unmeasurable(outcome) => look().unmeasurable(strategy.unit(), outcome),
         Plan::Due { before, limit, cut } => look().due(&frame, before, limit, &cut, words),
@@ -76,7 +76,12 @@ pub fn visit(
             limit,
             shrink,
         } => look().shrinks(&frame, before, limit, &shrink, words),
+    };
+    if let Outlook::Visit(visit) = &mut outlook {
+        let first = visit.body.first_changed;
+        visit.body.invalidated = first.map(|place| state.invalidated_from(place));
     }
+    outlook
 }
 
 /// Whether a visit asked and got nothing.

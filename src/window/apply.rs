@@ -14,6 +14,7 @@ use crate::planted::{Bug, planted};
 
 use super::bind::{CallInfo, remove_from};
 use super::index::Share;
+use super::measure::add_apart;
 use super::state::{
     Fact, Form, Life, LifeEnd, MessageState, Projection, RefusalSpan, ReturnInfo, Sent, VisitInfo,
 };
@@ -139,6 +140,7 @@ impl Projection {
     }
 
     fn called(&mut self, entry: &Entry, fact: Fact, c: &Called) {
+        self.sent_items = self.items.len();
         self.sent.push(Sent {
             fact,
             window: c.window,
@@ -445,6 +447,9 @@ impl Projection {
             p.close_refusal(strategy, index, ordinal);
         });
         let freed = self.changed(entry, fact, &v.change, Some(strategy));
+        if let Some(cost) = &v.invalidated {
+            add_apart(&mut self.invalidated, cost);
+        }
         self.visits.push(VisitInfo {
             fact,
             strategy,

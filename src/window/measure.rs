@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::log::{Count, Reading, Settings, Skeleton, Unit, VisitOutcome};
+use crate::log::{Count, MessageId, Reading, Seq, Settings, Skeleton, Unit, VisitOutcome};
 
 use super::state::{MessageState, Projection};
 use super::view::Item;
@@ -51,6 +51,10 @@ impl Measure {
 #[must_use]
 pub fn estimate(skeleton: &Skeleton) -> u64 {
     skeleton.utf16.div_ceil(4)
+}
+
+fn narrow(sum: u128) -> u64 {
+    u64::try_from(sum).unwrap_or(u64::MAX)
 }
 
 fn size(message: &MessageState, by_count: bool) -> u64 {
@@ -245,24 +249,18 @@ impl Projection {
     /// # Errors
     /// As [`Projection::tokens`].
     pub fn token_total(&self, measure: Measure) -> Result<Total, NoReading> {
-        let uniform = self.totals.uniform(self.items.len());
-        let uniform = uniform.filter(|_| measure != Measure::Estimate);
-        let counted = uniform.is_some();
-        let (method, sum) = match uniform {
-            Some((method, sum)) => (Cow::Owned(method.to_owned()), sum),
-            None => (Cow::Borrowed(ESTIMATE), self.totals.estimate),
-        };
+        let (method, sum, counted) = self.item_total(measure);
         let served = match measure {
             Measure::Auto => self.served().ok(),
             Measure::Reported => Some(self.served()?),
             Measure::Tiktoken | Measure::Estimate => None,
         };
         let settings = self.settings().map(|(_, s)| s);
-        let narrow = |sum: u128| u64::try_from(sum).unwrap_or(u64::MAX);
+        let since = |from| narrow(self.sum_between(from, self.items.len(), sum, counted));
         Ok(match served {
             Some((from, input)) => Total {
                 method: format!("reported+{method}").into(),
-                amount: input.saturating_add(narrow(self.sum_from(from, sum, counted))),
+                amount: input.saturating_add(since(from)),
                 counted,
             },
             None => Total {
@@ -273,18 +271,45 @@ impl Projection {
         })
     }
 
-    /// What the items from the `from`-th on come to, of all: summed on the shorter side.
-    fn sum_from(&self, from: usize, all: u128, counted: bool) -> u128 {
+    /// What the items come to, without what a request holds beside them: by which method, how much,
+    /// and whether by the messages' own counts.
+    fn item_total(&self, measure: Measure) -> (Cow<'static, str>, u128, bool) {
+        let uniform = self.totals.uniform(self.items.len());
+        match uniform.filter(|_| measure != Measure::Estimate) {
+            Some((method, sum)) => (Cow::Owned(method.to_owned()), sum, true),
+            None => (Cow::Borrowed(ESTIMATE), self.totals.estimate, false),
+        }
+    }
+
+    /// What a change from this place on costs a provider's prompt cache: the tokens of the items from
+    /// there on that the newest call was sent, as far as the window still begins as it was sent.
+    /// Counted tokens where every message carries its count, else the estimate. Costs the items
+    /// that are counted, or the others where they are fewer.
+    #[must_use]
+    pub fn invalidated_from(&self, place: Seq) -> Reading {
+        let (method, all, counted) = self.item_total(Measure::Tiktoken);
+        let (Ok(first) | Err(first)) = self.items.position((place, MessageId(Seq(0))));
+        Reading {
+            unit: Unit::Token,
+            method,
+            amount: narrow(self.sum_between(first, self.sent_items, all, counted)),
+        }
+    }
+
+    /// What the items `from..to` come to, where all come to `all`: summed where fewer are.
+    fn sum_between(&self, from: usize, to: usize, all: u128, counted: bool) -> u128 {
         let size = |item: &Item| {
             let message = self.messages.get(item.index);
             message.map_or(0, |m| u128::from(size(m, counted)))
         };
         let add = |sum: u128, item: &Item| sum.saturating_add(size(item));
-        if from > self.items.len() / 2 {
-            return self.items.skip(from).fold(0, add);
+        let wanted = to.saturating_sub(from);
+        if wanted <= self.items.len() / 2 {
+            return self.items.skip(from).take(wanted).fold(0, add);
         }
         let before = self.items.iter().take(from).fold(0, add);
-        all.saturating_sub(before)
+        let others = self.items.skip(to).fold(before, add);
+        all.saturating_sub(others)
     }
 
     /// A reading of window D serves window W when D is a prefix of W: gives D's length and tokens.
@@ -311,7 +336,7 @@ impl Tokens {
         let uniform = totals.uniform(skeletons.len());
         let counted = uniform.is_some();
         let (method, sum) = uniform.unwrap_or((ESTIMATE, totals.estimate));
-        let sum = u64::try_from(sum).unwrap_or(u64::MAX);
+        let sum = narrow(sum);
         let items = skeletons.iter().map(|s| size_of_content(s, counted));
         Self {
             total: sum.saturating_add(overhead(settings, method)),
@@ -331,6 +356,15 @@ fn overhead(settings: Option<&Settings>, method: &str) -> u64 {
         Some(counted) => counted.amount,
         None if method == ESTIMATE => settings.content.bytes.saturating_sub(1).div_ceil(4),
         None => 0,
+    }
+}
+
+/// Adds a reading to that of its unit and method; others stay apart.
+pub(super) fn add_apart(sums: &mut Vec<Reading>, one: &Reading) {
+    let like = |sum: &&mut Reading| sum.unit == one.unit && sum.method == one.method;
+    match sums.iter_mut().find(like) {
+        Some(sum) => sum.amount = sum.amount.saturating_add(one.amount),
+        None => sums.push(one.clone()),
     }
 }
 

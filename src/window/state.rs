@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::log::{
     Author, Commitment, Count, Door, GroupReason, Hash, Iteration, LeftReason, MessageId, Micros,
-    OpenCalls, Provenance, Ranges, Seq, Settings, Skeleton, Trigger, VisitOutcome,
+    OpenCalls, Provenance, Ranges, Reading, Seq, Settings, Skeleton, Trigger, VisitOutcome,
 };
 
 use crate::planted::{Bug, planted};
@@ -289,6 +289,10 @@ pub struct Projection {
     pub(super) items: Ordered<Item>,
     pub(super) digests: Vec<Hash>,
     pub(super) totals: Totals,
+    /// How many of the first items the newest call was sent, as they stand still.
+    pub(super) sent_items: usize,
+    /// What visits cost a prompt cache so far, apart by method.
+    pub(super) invalidated: Vec<Reading>,
     /// Call parts by (message, part).
     pub(super) calls: HashMap<(Seq, u32), CallInfo, ByPlace>,
     /// Calls without a final result, by label.
@@ -595,6 +599,13 @@ impl Projection {
     #[must_use]
     pub const fn evictions(&self) -> u64 {
         self.evictions
+    }
+
+    /// What visits cost a prompt cache so far, where they changed what a call had been sent: apart by
+    /// method, since what two methods counted is never added.
+    #[must_use]
+    pub fn invalidated(&self) -> &[Reading] {
+        &self.invalidated
     }
 
     /// About how many bytes of memory it takes. Counted from lengths, so that asking costs nothing.

@@ -24,7 +24,7 @@ use ctxlog::testkit::result;
 const HEADS: [(&str, &str); 2] = [
     (
         "recorded",
-        "0537f6cd03e9e2f1aaed300a17aedceebdaa5c946debb2a5529344165723dd1a",
+        "4d0ecc412dd582642e237c402aa244d99606b6df344c017cc47a709a54a8bac1",
     ),
     (
         "imported",

@@ -122,6 +122,11 @@ fn visited(cx: &mut Context, visit: &Visited) -> Result<(), Failure> {
         let what = "a prompt cache has to be read anew from there on";
         fact(cx, "changed", &format!("from m{} on   {what}", place.0))?;
     }
+    if let Some(cost) = &visit.invalidated {
+        let (size, method) = (entry::size(cost), &cost.method);
+        let what = format!("{size} that the newest call had sent   ({method})");
+        fact(cx, "cache cost", &what)?;
+    }
     if let Some(seq) = visit.unchanged_since {
         fact(
             cx,

@@ -191,6 +191,13 @@ fn details(cx: &mut Context, s: &Status) -> Result<(), Failure> {
             13,
         )?;
     }
+    for cost in s.invalidated.iter().filter(|cost| cost.amount > 0) {
+        let (size, method) = (entry::size(cost), human::escape(&cost.method));
+        cx.text(
+            &format!("cache cost   {size} sent before had to be read anew after visits  ({method})"),
+            13,
+        )?;
+    }
     if let Some((shortest, median, longest)) = s.lifetimes {
         let calls = |n: u64| human::things(n, "call");
         let (a, b, c) = (calls(shortest), calls(median), calls(longest));

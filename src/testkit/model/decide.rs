@@ -332,7 +332,8 @@ impl Model {
             if trigger == Trigger::Append && !rule.on_append() {
                 continue;
             }
-            if let Some(visit) = self.look(position, &rule, own)? {
+            if let Some(mut visit) = self.look(position, &rule, own)? {
+                visit.invalidated = visit.first_changed.map(|place| self.cost(place));
                 self.file(Body::Visited(Box::new(Visited { trigger, ..visit })), at);
             }
         }

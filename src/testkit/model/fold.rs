@@ -86,6 +86,9 @@ pub struct Moment {
     pub runs: Vec<u64>,
     /// The calls so far with their windows.
     pub calls: Vec<(u64, BTreeSet<u64>)>,
+    /// What the newest call was sent, as far as the window still begins so: the place, the message and
+    /// the entry that gave its content.
+    pub cached: Vec<(u64, u64, u64)>,
     /// Calls without a final result: message and part.
     pub open: BTreeSet<(u64, u32)>,
     /// Refusals by message.
@@ -163,6 +166,18 @@ impl Moment {
             .collect();
         visible.sort_unstable();
         self.window = visible.into_iter().map(|(_, id)| id).collect();
+        let shown = self.window.iter().filter_map(|id| {
+            let m = self.get(*id)?;
+            Some((m.place, m.id, m.forms.last()?.1))
+        });
+        let shown: Vec<(u64, u64, u64)> = shown.collect();
+        if matches!(e.body, Body::Called(_)) {
+            self.cached = shown;
+        } else {
+            let still = self.cached.iter().zip(&shown);
+            let still = still.take_while(|(sent, now)| sent == now).count();
+            self.cached.truncate(still);
+        }
         let window: BTreeSet<u64> = self.window.iter().copied().collect();
         for (id, spans) in &mut self.refusals {
             if !window.contains(id) {

@@ -483,6 +483,19 @@ impl Model {
         }
     }
 
+    /// What a change from this place on costs a prompt cache: the tokens of what the newest call was
+    /// sent, as far as the window still begins so, from there on.
+    pub(super) fn cost(&self, place: Seq) -> Reading {
+        let (method, items, _) = self.tokens("tiktoken").unwrap_or_default();
+        let sent = self.now.cached.iter().filter(|(at, _, _)| *at >= place.0);
+        let sizes = sent.filter_map(|(_, id, _)| items.get(id).copied());
+        Reading {
+            unit: Unit::Token,
+            method: method.into(),
+            amount: sizes.fold(0, u64::saturating_add),
+        }
+    }
+
     /// The newest reported reading serves this window when the window it was reported for is a
     /// prefix of this one: its length and its input tokens. A report of nothing is no reading: no
     /// request has less than one token.
