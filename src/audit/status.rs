@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::accuracy::{Accuracy, accuracy};
 use crate::engine::{Conversation, Error};
 use crate::log::{Author, Body, Head, Iteration, Reading, Role, Seq, Skeleton, VisitOutcome};
-use crate::window::{Measure, MessageState, Projection};
+use crate::window::{Measure, MessageState, Projection, overhead};
 
 /// A share of the window.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -63,6 +64,12 @@ pub struct Status {
     pub tokens: u64,
     /// How they were counted.
     pub method: String,
+    /// Of those, what the request settings take: tool schemas, parameters.
+    pub overhead: u64,
+    /// Parts of the window that are not counted: pictures, sound, files.
+    pub uncounted: u64,
+    /// How near each method came to what was reported.
+    pub accuracy: Vec<Accuracy>,
     /// Messages in the window.
     pub messages: u64,
     /// The window by category.
@@ -96,11 +103,13 @@ pub struct Status {
 pub fn status(chat: &Conversation) -> Result<Status, Error> {
     let head = chat.head()?;
     let (status, newest) = chat.with_projection(|p| (of_projection(p), newest_visits(p)))?;
+    let accuracy = accuracy(chat)?;
     let pressure = newest.into_iter().map(|seq| pressure(chat, seq));
     let pressure = pressure.collect::<Result<Vec<_>, _>>()?;
     Ok(Status {
         conversation: chat.name().to_owned(),
         head,
+        accuracy,
         pressure: pressure.into_iter().flatten().collect(),
         ..status
     })
@@ -157,6 +166,11 @@ fn of_projection(p: &Projection) -> Status {
         strategies: p.chain().to_vec(),
         limit: token_limit(p.chain()),
         tokens: tokens.as_ref().map_or(0, |t| t.total),
+        uncounted: tokens.as_ref().map_or(0, |t| t.uncounted),
+        overhead: tokens
+            .as_ref()
+            .map_or(0, |t| overhead(p.settings().map(|(_, s)| s), &t.method)),
+        accuracy: Vec::new(),
         method: tokens.map(|t| t.method).unwrap_or_default(),
         messages: p.window_len(),
         categories: categories

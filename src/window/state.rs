@@ -487,18 +487,15 @@ impl Projection {
         self.settings.iter().rev().find(|(seq, _)| *seq <= n)
     }
 
-    /// Messages of the window whose present content has no token count: with the entry and payload
-    /// index that gave the content.
-    pub fn uncounted(&self) -> impl Iterator<Item = (MessageId, (Seq, u32))> {
-        let none = self.totals.all_counted(self.items.len());
+    /// Messages of the window whose present content has no token count by this method. Where there
+    /// are none, asking costs nothing.
+    pub fn uncounted(&self, method: &str) -> impl Iterator<Item = MessageId> {
+        let none = self.totals.all_counted_by(method, self.items.len());
         let items = self.items.iter().filter(move |_| !none);
         let messages = items.filter_map(|i| self.messages.get(i.index));
-        messages.filter_map(|m| {
-            let form = m.form()?;
-            form.skeleton
-                .tokens
-                .is_none()
-                .then_some((m.id, (form.given, form.payload)))
+        messages.filter_map(move |m| {
+            let count = m.form()?.skeleton.tokens.as_ref();
+            count.is_none_or(|c| c.method != method).then_some(m.id)
         })
     }
 
@@ -660,8 +657,8 @@ impl Projection {
         members.filter_map(|&i| self.messages.get(i))
     }
 
-    /// Supplies the token count of a message's present content where the log has none: derived from
-    /// the words, so it may come from anywhere, and it changes no window.
+    /// Supplies the token count of a message's present content where the log has none, or one by
+    /// another method: derived from the words, so it may come from anywhere, and it changes no window.
     pub fn supply_count(&mut self, id: MessageId, count: Count) {
         let Some(index) = self.index_of(id.seq()) else {
             return;
@@ -672,7 +669,7 @@ impl Projection {
         let visible = message.visible();
         self.totals.swap(message, visible, |message| {
             if let Some(form) = message.forms.last_mut() {
-                form.skeleton.tokens.get_or_insert(count);
+                form.skeleton.tokens = Some(count);
             }
         });
     }

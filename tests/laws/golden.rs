@@ -24,11 +24,11 @@ use ctxlog::testkit::result;
 const HEADS: [(&str, &str); 2] = [
     (
         "recorded",
-        "4d0ecc412dd582642e237c402aa244d99606b6df344c017cc47a709a54a8bac1",
+        "08c6109bde1f5f3cf86d17b5ff22028d97162652cf44e6482a56d6edac278ccf",
     ),
     (
         "imported",
-        "5cda43c4dadf52f9472f328a5d9b126ab3be79091bad473555e6ac1c92b53ab1",
+        "5663ffcaaca21521d3dc2bb6954c1676d48850c06cab4ae0538b8c6b201c0a3a",
     ),
 ];
 
@@ -278,12 +278,13 @@ fn bodies() -> Vec<Entry> {
         parts: vec![PartSkeleton {
             kind: PartKind::Result,
             bytes: 3,
-            flags: 31,
+            flags: 63,
             name: Some("t".into()),
             label: Some("c".into()),
             answers: Some((Seq(4), 1)),
         }],
         utf16: 5,
+        by_script: 6,
         tokens: Some(count.clone()),
     };
     let stand_in = |kind, n| StandIn {
