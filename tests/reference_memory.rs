@@ -1,13 +1,13 @@
 //! Measures, what a change costs a prompt cache, when to consolidate, and the memories over a
 //! conversation: items of the reference systems that no other test shows.
 
-use ctxlog::audit::status;
+use ctxlog::audit::{export, import_lines, status};
 use ctxlog::engine::{Conversation, Store};
 use ctxlog::log::{
-    Author, Block, BlockBody, Body, Json, Media, Message, Part, PartBody, Reading, Role, Seq, Unit,
-    Usage, Visited,
+    Author, Block, BlockBody, Body, Json, Media, Message, Micros, Part, PartBody, Reading,
+    RequestReason, Role, Seq, Unit, Usage, Visited,
 };
-use ctxlog::strategy::parse;
+use ctxlog::strategy::{Because, Consolidate, ConsolidationPolicy, Due, Signals, parse};
 use ctxlog::window::{Comparison, ESTIMATE, Measure, SCRIPT, compare};
 
 fn chat(spec: &str) -> Conversation {
@@ -231,4 +231,167 @@ fn status_says_how_far_estimates_were_from_what_was_reported() {
     let json = serde_json::to_value(&status).unwrap();
     assert_eq!(json["accuracy"].as_array().unwrap().len(), 2);
     assert_eq!(json["accuracy"][0]["worst"], 2.0);
+}
+
+/// What a policy says of a conversation, with nothing told beside it.
+fn due(chat: &Conversation, policy: &ConsolidationPolicy) -> Due {
+    chat.should_consolidate(policy, &Signals::new()).unwrap()
+}
+
+#[test]
+fn a_policy_goes_by_the_messages_and_their_text_and_tells_what_it_did_not_count() {
+    let chat = chat("");
+    let (count, bytes) = (
+        ConsolidationPolicy::OnMessageCount(3),
+        ConsolidationPolicy::OnBytes(12),
+    );
+    assert_eq!(due(&chat, &count).why[0].because, Because::Empty);
+    chat.append(Message::system("instructions count for nothing"))
+        .unwrap();
+    assert!(!due(&chat, &bytes).due);
+    chat.append(Message::person("你好世界")).unwrap();
+    assert!(due(&chat, &bytes).due, "twelve bytes");
+    assert!(!due(&chat, &count).due);
+    chat.append(Message::calls(vec![Part::call("c", "t", "{\"long\":1}")]))
+        .unwrap();
+    chat.append(Message::tool("c", "a result is no text"))
+        .unwrap();
+    let said = due(&chat, &bytes);
+    let Because::Measured {
+        reading,
+        uncounted,
+        threshold,
+    } = &said.why[0].because
+    else {
+        panic!("{said:?}")
+    };
+    assert_eq!((reading.amount, *threshold, *uncounted), (12, 12, 2));
+    assert_eq!(due(&chat, &count).why[0].policy, "messages=3");
+    assert!(due(&chat, &count).due);
+    let never = ConsolidationPolicy::Never;
+    let all = ConsolidationPolicy::AllOf(vec![count.clone(), never.clone()]);
+    let any = ConsolidationPolicy::AnyOf(vec![never, count]);
+    assert!(!due(&chat, &all).due && due(&chat, &any).due);
+    // Nothing was written by asking.
+    assert_eq!(chat.head().unwrap().unwrap().seq, Seq(4));
+}
+
+#[test]
+fn token_signals_come_together_or_not_at_all() {
+    let chat = chat("");
+    chat.append(Message::person("u")).unwrap();
+    let policy = ConsolidationPolicy::OnTokens(500);
+    assert_eq!(due(&chat, &policy).why[0].because, Because::Unmeasurable);
+    let told = |used| {
+        let signals = Signals::new().tokens(used, 1_000);
+        chat.should_consolidate(&policy, &signals).unwrap().due
+    };
+    assert!(!told(499) && told(500));
+}
+
+#[derive(Debug)]
+struct Oldest;
+
+/// Written against what signals gave when there were fewer of them.
+impl Consolidate for Oldest {
+    fn spec(&self) -> String {
+        "oldest".to_owned()
+    }
+
+    fn due(&self, signals: &Signals) -> bool {
+        signals.message_count() > 1
+    }
+}
+
+#[test]
+fn a_policy_of_ones_own_is_asked_with_what_it_knows() {
+    let chat = chat("");
+    let own = ConsolidationPolicy::Custom(std::sync::Arc::new(Oldest));
+    chat.append(Message::person("u")).unwrap();
+    assert!(!due(&chat, &own).due);
+    chat.append(Message::model("a")).unwrap();
+    assert!(due(&chat, &own).due);
+    assert_eq!(due(&chat, &own).why[0].policy, "oldest");
+    let chat = chat.with_consolidation(&own).unwrap();
+    assert_eq!(chat.consolidation().unwrap().as_deref(), Some("oldest"));
+}
+
+#[test]
+fn marks_are_in_the_log_and_the_newest_counts_whatever_time_it_says() {
+    let store = Store::in_memory();
+    let chat = store.conversation("a").unwrap();
+    chat.append(Message::person("u")).unwrap();
+    let hour = 3_600_000_000;
+    let policy = ConsolidationPolicy::AtMostOncePer(std::time::Duration::from_secs(3_600));
+    let at = |now, signals: Signals| {
+        let signals = signals.at(Micros(now));
+        chat.should_consolidate(&policy, &signals).unwrap().due
+    };
+    assert_eq!(chat.last_consolidated().unwrap(), None);
+    assert!(at(9 * hour, Signals::new()), "before any mark");
+    chat.mark_consolidated(Micros(9 * hour)).unwrap();
+    assert!(!at(9 * hour + 1, Signals::new()));
+    assert!(at(10 * hour, Signals::new()));
+    let told = Signals::new().last_consolidated(Micros(7 * hour));
+    assert!(at(9 * hour, told), "for that question only");
+    assert!(!at(9 * hour, Signals::new()));
+    let ahead = chat.mark_consolidated(Micros(20 * hour)).unwrap();
+    assert!(!at(15 * hour, Signals::new()), "a mark ahead blocks");
+    let back = chat.mark_consolidated(Micros(hour)).unwrap();
+    let warned = |seq| match chat.entry(seq).unwrap().body {
+        Body::Noted(noted) => noted.warn,
+        other => panic!("{other:?}"),
+    };
+    assert!(!warned(ahead.first) && warned(back.first));
+    // Another process reads the same.
+    let last = || chat.last_consolidated().unwrap().unwrap();
+    assert_eq!((last().at, last().marked), (Some(Micros(hour)), true));
+    let mut log = Vec::new();
+    export(&chat, &mut log).unwrap();
+    let log = String::from_utf8(log).unwrap();
+    let mut lines = log.lines().map(|l| Ok(l.to_owned()));
+    let (again, _) = import_lines(&Store::in_memory(), &mut lines, None).unwrap();
+    assert_eq!(again.last_consolidated().unwrap(), Some(last()));
+}
+
+#[test]
+fn a_second_policy_supersedes_the_first_only_by_name() {
+    let chat = chat("");
+    let (one, two) = (
+        ConsolidationPolicy::OnMessageCount(3),
+        ConsolidationPolicy::OnBytes(9),
+    );
+    assert_eq!(chat.consolidation().unwrap(), None);
+    let chat = chat.with_consolidation(&one).unwrap();
+    let head = chat.head().unwrap();
+    let chat = chat.with_consolidation(&one).unwrap();
+    assert_eq!(chat.head().unwrap(), head, "set again, nothing is written");
+    let refused = chat.clone().with_consolidation(&two).unwrap_err();
+    assert_eq!(reason(&refused), RequestReason::PolicyConflict);
+    chat.supersede_consolidation(&two).unwrap();
+    assert_eq!(chat.consolidation().unwrap().as_deref(), Some("bytes=9"));
+    for impossible in [
+        ConsolidationPolicy::OnMessageCount(0),
+        ConsolidationPolicy::OnTokens(1_001),
+        ConsolidationPolicy::AllOf(Vec::new()),
+    ] {
+        let refused = chat.supersede_consolidation(&impossible).unwrap_err();
+        assert_eq!(reason(&refused), RequestReason::InvalidOption);
+    }
+}
+
+#[test]
+fn a_policy_that_waits_for_more_messages_than_are_kept_is_a_conflict() {
+    let chat = chat("buffer:keep=4");
+    let waits = |n| ConsolidationPolicy::OnMessageCount(n);
+    let refused = chat.clone().with_consolidation(&waits(5)).unwrap_err();
+    assert_eq!(reason(&refused), RequestReason::PolicyConflict);
+    let never = ConsolidationPolicy::AllOf(vec![waits(5), ConsolidationPolicy::OnBytes(1)]);
+    assert!(chat.clone().with_consolidation(&never).is_err());
+    let either = ConsolidationPolicy::AnyOf(vec![waits(5), waits(4)]);
+    chat.with_consolidation(&either).unwrap();
+}
+
+fn reason(error: &ctxlog::Error) -> RequestReason {
+    error.refusal().unwrap().reason
 }

@@ -35,9 +35,11 @@ pub fn tell(entry: &Entry) -> Told {
                 .open_calls
                 .iter()
                 .map(|policy| format!("open calls: {policy}"));
+            let due = (b.consolidation.iter()).map(|policy| format!("consolidates: {policy}"));
             chain
                 .chain(settings)
                 .chain(open)
+                .chain(due)
                 .collect::<Vec<_>>()
                 .join("; ")
         }

@@ -9,6 +9,7 @@ mod budget;
 mod call;
 mod content;
 mod conversation;
+mod due;
 mod edit;
 mod environment;
 mod error;

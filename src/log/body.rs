@@ -407,6 +407,8 @@ pub struct Configured {
     pub open_calls: Option<OpenCalls>,
     /// Named limits.
     pub limits: Vec<(String, u64)>,
+    /// When to consolidate.
+    pub consolidation: Option<String>,
 }
 
 /// A message.

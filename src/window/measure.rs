@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use crate::log::{Count, MessageId, Reading, Seq, Settings, Skeleton, Unit, VisitOutcome};
+use crate::log::{
+    Count, MessageId, PartKind, Reading, Seq, Settings, Skeleton, Unit, VisitOutcome,
+};
 
 use super::state::{MessageState, Projection};
 use super::view::Item;
@@ -140,7 +142,43 @@ pub(super) struct Totals {
     estimate: u128,
     script: u128,
     media: u64,
+    said: Said,
     counted: Vec<Counted>,
+}
+
+/// Messages that are neither notices nor stand for others: how many, the bytes of their text, and
+/// their parts that are no text.
+#[derive(Clone, Copy, Debug, Default)]
+struct Said {
+    messages: u64,
+    bytes: u64,
+    others: u64,
+}
+
+impl Said {
+    fn of(message: &MessageState) -> Self {
+        let counts = !message.notice && message.stands_for.is_none();
+        let parts = message.skeleton().filter(|_| counts);
+        let parts = parts.into_iter().flat_map(|s| &s.parts);
+        let mut said = Self {
+            messages: u64::from(counts),
+            ..Self::default()
+        };
+        for part in parts {
+            if part.kind == PartKind::Text {
+                said.bytes = said.bytes.saturating_add(part.bytes);
+            } else {
+                said.others = said.others.saturating_add(1);
+            }
+        }
+        said
+    }
+
+    fn change(&mut self, by: Self, change: fn(u64, u64) -> u64) {
+        self.messages = change(self.messages, by.messages);
+        self.bytes = change(self.bytes, by.bytes);
+        self.others = change(self.others, by.others);
+    }
 }
 
 /// What one method counted.
@@ -157,6 +195,17 @@ impl Totals {
         if let Some(skeleton) = message.skeleton() {
             self.add_content(skeleton);
         }
+        self.said.change(Said::of(message), u64::saturating_add);
+    }
+
+    /// How many messages were said, the bytes of their text, and their other parts; without these.
+    pub fn said_without<'a>(
+        &self,
+        without: impl Iterator<Item = &'a MessageState>,
+    ) -> (u64, u64, u64) {
+        let mut said = self.said;
+        without.for_each(|m| said.change(Said::of(m), u64::saturating_sub));
+        (said.messages, said.bytes, said.others)
     }
 
     fn add_content(&mut self, skeleton: &Skeleton) {
@@ -183,6 +232,7 @@ impl Totals {
 
     /// A message left it, or is about to be counted anew.
     pub fn take(&mut self, message: &MessageState) {
+        self.said.change(Said::of(message), u64::saturating_sub);
         let Some(skeleton) = message.skeleton() else {
             return;
         };

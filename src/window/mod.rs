@@ -31,7 +31,7 @@ pub use passing::Passing;
 pub use recall::{Memo, Verdict};
 pub use snapshot::{Pace, Snapshot, Taken};
 pub use state::{
-    Conservation, Fact, Form, Life, LifeEnd, MessageState, Projection, RefusalSpan, ReturnInfo,
-    Sent, VisitInfo,
+    CONSOLIDATED, Conservation, Consolidated, Fact, Form, Life, LifeEnd, MessageState, Projection,
+    RefusalSpan, ReturnInfo, Sent, VisitInfo,
 };
 pub use view::{Item, Window, digest_step};

@@ -261,6 +261,20 @@ pub struct VisitInfo {
     pub over: bool,
 }
 
+/// What a note says that marks a consolidation.
+pub const CONSOLIDATED: &str = "ctxlog:consolidated";
+
+/// A consolidation, or the mark of one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Consolidated {
+    /// The entry.
+    pub seq: Seq,
+    /// Its time: of a mark the one that was told.
+    pub at: Option<Micros>,
+    /// Whether someone marked it.
+    pub marked: bool,
+}
+
 /// What became of a message: exactly one of these holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Conservation {
@@ -325,6 +339,9 @@ pub struct Projection {
     pub(super) chain: Vec<String>,
     pub(super) settings: Vec<(Seq, Settings)>,
     pub(super) open_calls: Option<OpenCalls>,
+    pub(super) consolidation: Option<String>,
+    /// The newest consolidation or mark.
+    pub(super) consolidated: Option<Consolidated>,
     /// The first person message.
     pub(super) first_person: Option<Seq>,
     /// The first person message of each run.
@@ -497,6 +514,29 @@ impl Projection {
             let count = m.form()?.skeleton.tokens.as_ref();
             count.is_none_or(|c| c.method != method).then_some(m.id)
         })
+    }
+
+    /// When to consolidate, as it was configured.
+    #[must_use]
+    pub fn consolidation_policy(&self) -> Option<&str> {
+        self.consolidation.as_deref()
+    }
+
+    /// The newest consolidation, or mark of one.
+    #[must_use]
+    pub const fn consolidated(&self) -> Option<Consolidated> {
+        self.consolidated
+    }
+
+    /// What there is to consolidate: the window's messages outside the envelope, without notices and
+    /// what stands for others, the bytes of their text, and their parts that are no text.
+    #[must_use]
+    pub fn to_consolidate(&self) -> (u64, u64, u64) {
+        let said = |p: Seq| self.items.iter().take_while(move |i| i.place < p);
+        let before = self.first_person.map_or(Seq(u64::MAX), |p| p);
+        let messages = said(before).filter_map(|i| self.messages.get(i.index));
+        self.totals
+            .said_without(messages.filter(|m| self.in_envelope(m)))
     }
 
     /// What happens to open tool calls.

@@ -24,11 +24,11 @@ use ctxlog::testkit::result;
 const HEADS: [(&str, &str); 2] = [
     (
         "recorded",
-        "08c6109bde1f5f3cf86d17b5ff22028d97162652cf44e6482a56d6edac278ccf",
+        "99b1020dcf780e737ff1e195b392d1f7f863d2d74ea3620ade30da7e51d8a586",
     ),
     (
         "imported",
-        "5663ffcaaca21521d3dc2bb6954c1676d48850c06cab4ae0538b8c6b201c0a3a",
+        "b97fd683cb2f2cc7d1251ced85e93185959f92e1d888a9bde0277184ab7f8c23",
     ),
 ];
 
@@ -338,6 +338,7 @@ fn bodies() -> Vec<Entry> {
         settings: Some(settings),
         open_calls: Some(OpenCalls::Keep),
         limits: vec![("bytes".into(), 6)],
+        consolidation: Some("never".into()),
     };
     let appended = Appended {
         skeleton,
