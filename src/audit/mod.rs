@@ -1,5 +1,6 @@
 //! Questions about a log. Answers are values that serialise to the JSON that tools rely on.
 
+mod accuracy;
 mod chain;
 mod export;
 mod laws;
@@ -12,6 +13,7 @@ mod verify;
 mod why;
 mod window;
 
+pub use accuracy::{Accuracy, Ratio};
 pub use chain::Payloads;
 pub use export::{
     ENTRY_SCHEMA, ExportError, entry_json, export, import_lines, neutral_json, outcome, readable,

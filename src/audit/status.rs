@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::accuracy::{Accuracy, accuracy};
 use crate::engine::{Conversation, Error};
 use crate::log::{
-    Attempt, AttemptOutcome, Author, Body, Head, Iteration, Reading, Role, Seq, Skeleton, VisitOutcome,
+    Attempt, AttemptOutcome, Author, Body, Head, Iteration, Reading, Role, Seq, Skeleton,
+    VisitOutcome,
 };
-use crate::window::{Measure, MessageState, Projection};
+use crate::window::{Measure, MessageState, Projection, overhead};
 
 /// A share of the window.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -40,6 +42,10 @@ pub struct Pressure {
     pub overflow: u64,
     /// How the visit ended.
     pub outcome: VisitOutcome,
+    /// The place of the first item that it changed.
+    pub first_changed: Option<Seq>,
+    /// What that cost a prompt cache.
+    pub invalidated: Option<Reading>,
 }
 
 /// A conversation at a glance.
@@ -61,6 +67,12 @@ pub struct Status {
     pub tokens: u64,
     /// How they were counted.
     pub method: String,
+    /// Of those, what the request settings take: tool schemas, parameters.
+    pub overhead: u64,
+    /// Parts of the window that are not counted: pictures, sound, files.
+    pub uncounted: u64,
+    /// How near each method came to what was reported.
+    pub accuracy: Vec<Accuracy>,
     /// Messages in the window.
     pub messages: u64,
     /// The window by category.
@@ -73,6 +85,8 @@ pub struct Status {
     pub covered: u64,
     /// Visits.
     pub visits: u64,
+    /// What visits cost a prompt cache so far: a reading of each method.
+    pub invalidated: Vec<Reading>,
     /// What the newest visit of each strategy in force measured against its limit.
     pub pressure: Vec<Pressure>,
     /// Refusals listed, by reason.
@@ -109,7 +123,10 @@ impl Summaries {
         }
         let more = |n: &mut u64, by: u64| *n = n.saturating_add(by);
         more(&mut self.attempts, 1);
-        more(&mut self.ok, u64::from(attempt.outcome == AttemptOutcome::Ok));
+        more(
+            &mut self.ok,
+            u64::from(attempt.outcome == AttemptOutcome::Ok),
+        );
         more(&mut self.unreported, u64::from(attempt.usage.is_none()));
         let usage = attempt.usage.unwrap_or_default();
         more(&mut self.input, usage.total_input().unwrap_or(0));
@@ -124,12 +141,14 @@ impl Summaries {
 pub fn status(chat: &Conversation) -> Result<Status, Error> {
     let head = chat.head()?;
     let (status, newest) = chat.with_projection(|p| (of_projection(p), newest_visits(p)))?;
+    let accuracy = accuracy(chat)?;
     let pressure = newest.into_iter().map(|seq| pressure(chat, seq));
     let pressure = pressure.collect::<Result<Vec<_>, _>>()?;
     Ok(Status {
         summaries: summaries(chat)?,
         conversation: chat.name().to_owned(),
         head,
+        accuracy,
         pressure: pressure.into_iter().flatten().collect(),
         ..status
     })
@@ -172,6 +191,8 @@ fn pressure(chat: &Conversation, seq: Seq) -> Result<Option<Pressure>, Error> {
         after: visit.after,
         limit: visit.limit,
         outcome: visit.outcome,
+        first_changed: visit.first_changed,
+        invalidated: visit.invalidated,
     }))
 }
 
@@ -199,6 +220,11 @@ fn of_projection(p: &Projection) -> Status {
         strategies: p.chain().to_vec(),
         limit: token_limit(p.chain()),
         tokens: tokens.as_ref().map_or(0, |t| t.total),
+        uncounted: tokens.as_ref().map_or(0, |t| t.uncounted),
+        overhead: tokens
+            .as_ref()
+            .map_or(0, |t| overhead(p.settings().map(|(_, s)| s), &t.method)),
+        accuracy: Vec::new(),
         method: tokens.map(|t| t.method).unwrap_or_default(),
         messages: p.window_len(),
         categories: categories
@@ -213,6 +239,7 @@ fn of_projection(p: &Projection) -> Status {
         gone: count(absent().count().saturating_sub(covered)),
         covered: count(covered),
         visits: count(p.visits().len()),
+        invalidated: p.invalidated().to_vec(),
         pressure: Vec::new(),
         refusals: refusals(p),
         lifetimes: lifetimes(p),

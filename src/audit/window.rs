@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::engine::{Content, Conversation, Error, ItemEntries};
 use crate::log::{Author, Body, Count, Entry, Hash, Role, Seq, Skeleton, StandInKind};
+use crate::tokens::Encoding;
 use crate::window::{Item, Placed, Tokens, Window, grouped, is_message};
 
 use super::export::neutral_json;
@@ -88,12 +89,14 @@ impl ShownWindow {
 /// windows.
 pub fn window(chat: &Conversation, place: Place) -> Result<ShownWindow, Error> {
     let outline = chat.outline_after(place.seq)?;
+    let (recorded, settings) = (recorded(chat, place)?, chat.settings_of(&outline)?);
+    let model = settings.as_ref().and_then(|(_, s)| s.model.as_deref());
+    let encoding = Encoding::of(model);
     let mut seen = Vec::with_capacity(outline.len());
     chat.each_item(&outline.items(), &mut |item, entries| {
-        seen.push(Seen::read(chat, item, entries)?);
+        seen.push(Seen::read(chat, item, entries, encoding)?);
         Ok(())
     })?;
-    let (recorded, settings) = (recorded(chat, place)?, chat.settings_of(&outline)?);
     let skeletons: Vec<&Skeleton> = seen.iter().map(|s| &s.skeleton).collect();
     let tokens = Tokens::of(&skeletons, settings.as_ref().map(|(_, s)| s));
     let ties: Vec<(Seq, Vec<Seq>)> = (seen.iter())
@@ -153,15 +156,23 @@ struct Seen {
 }
 
 impl Seen {
-    fn read(chat: &Conversation, item: &Placed, entries: &ItemEntries) -> Result<Self, Error> {
+    fn read(
+        chat: &Conversation,
+        item: &Placed,
+        entries: &ItemEntries,
+        encoding: Encoding,
+    ) -> Result<Self, Error> {
         let id = item.id.seq();
         let lost = || entries.lost(id);
         let (form, committed) = entries.form(item).ok_or_else(lost)?;
         let (first, continues, _) = entries.first(item).ok_or_else(lost)?;
         let content = chat.content(item.form, item.payload)?;
         let mut skeleton = form.clone();
-        if let (Content::Message(message), None) = (&content, &skeleton.tokens) {
-            skeleton.tokens = crate::tokens::count(&message.words());
+        let counted = skeleton.tokens.as_ref();
+        if let Content::Message(message) = &content
+            && counted.is_none_or(|c| c.method != encoding.method())
+        {
+            skeleton.tokens = encoding.count(&message.words()).or(skeleton.tokens);
         }
         let entered = entries.get(item.entered)?;
         let answers = first.parts.iter().filter_map(|p| p.answers);

@@ -35,9 +35,11 @@ pub fn tell(entry: &Entry) -> Told {
                 .open_calls
                 .iter()
                 .map(|policy| format!("open calls: {policy}"));
+            let due = (b.consolidation.iter()).map(|policy| format!("consolidates: {policy}"));
             chain
                 .chain(settings)
                 .chain(open)
+                .chain(due)
                 .collect::<Vec<_>>()
                 .join("; ")
         }
@@ -147,6 +149,9 @@ fn visited(visit: &Visited) -> String {
     said.push(format!("limit {}", number(visit.limit)));
     if visit.outcome.name() != "done" {
         said.push(visit.outcome.to_string());
+    }
+    if let Some(cost) = visit.invalidated.as_ref().filter(|c| c.amount > 0) {
+        said.push(format!("cache {} anew", size(cost)));
     }
     if !visit.refused.is_empty() {
         said.push(format!("refused: {}", refusals(visit)));

@@ -1,12 +1,13 @@
 //! Appending messages, reporting what came back, configuring.
 
 use crate::log::{
-    Appended, Body, Commitment, Configured, Count, Json, Key, Message, MessageId, Micros, Noted,
+    Appended, Body, Commitment, Configured, Json, Key, Message, MessageId, Micros, Noted,
     OpenCalls, Part, PartBody, PartSkeleton, Provenance, RequestReason, Returned, Seq, Settings,
     Trigger, Usage, payload,
 };
 use crate::planted::{Bug, planted};
 use crate::strategy::{Strategy, check_form};
+use crate::tokens::Encoding;
 use crate::window::{BindError, Binding, Projection};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -63,9 +64,6 @@ impl Conversation {
         }
         self.accepts_head(&state, options.expected)?;
         let looks = state.chain.iter().any(|s| s.on_append());
-        if looks {
-            self.supply_counts(&mut state)?;
-        }
         self.file(&mut state, |stage, work| {
             let meta = self.meta(options, None);
             let (first, last) =
@@ -385,18 +383,13 @@ pub(super) fn file_settings(
         model: model.map(str::to_owned),
         format: format.to_owned(),
         content,
-        overhead: overhead(settings),
+        overhead: Encoding::of(model).count(&settings.0),
     };
     let body = Configured {
         settings: Some(settings),
         ..Configured::default()
     };
     stage.file(Body::Configured(body), meta)
-}
-
-/// Tokens that request settings cost in every request: their JSON text, counted.
-fn overhead(settings: &Json) -> Option<Count> {
-    crate::tokens::count(&settings.0)
 }
 
 pub(super) fn file_returned(
@@ -591,7 +584,7 @@ pub(super) fn append_bound(
     meta: Meta,
 ) -> Result<Seq, Error> {
     let content = store_content(stage, work, message)?;
-    let skeleton = skeleton(work, message, binding);
+    let skeleton = skeleton(work, encoding(stage.state), message, binding);
     let by_model = message.author == crate::log::Author::Model;
     let produced_by = match links.continues {
         Some(_) => None,
@@ -627,15 +620,21 @@ pub(super) fn store_content(
     stage.content(encoded.bytes)
 }
 
+/// The encoding that tokens are counted by: that of the model the request settings name.
+pub(super) fn encoding(state: &Projection) -> Encoding {
+    Encoding::of(state.settings().and_then(|(_, s)| s.model.as_deref()))
+}
+
 /// The skeleton, with its tokens counted where a strategy of the chain looks at tokens.
 pub(super) fn skeleton(
     work: &Work<'_>,
+    encoding: Encoding,
     message: &Message,
     binding: &Binding,
 ) -> crate::log::Skeleton {
     let mut skeleton = crate::log::skeleton::skeleton(message, binding);
     if work.counts {
-        skeleton.tokens = crate::tokens::count(&message.words());
+        skeleton.tokens = encoding.count(&message.words());
     }
     debug_assert!(
         skeleton

@@ -11,7 +11,9 @@ use crate::strategy::{self, Consolidation, Outlook, Visit, visit};
 use crate::window::{CallInfo, MessageState, Projection, Window};
 use std::sync::MutexGuard;
 
-use super::append::{Links, Options, append_bound, file_settings, skeleton, store_content};
+use super::append::{
+    Links, Options, append_bound, encoding, file_settings, skeleton, store_content,
+};
 use super::consolidate::{Concluding, TRIES, file_conclusion, is_stale};
 use super::content::{Content, LoadPlan, LoadedWindow, Words};
 use super::conversation::{Conversation, Work, counts};
@@ -197,7 +199,6 @@ impl Conversation {
             let passed = self.accepts_head(&state, expected);
             let passed = passed.and_then(|()| {
                 self.knows_strategies(&state)?;
-                self.supply_counts(&mut state)?;
                 pass(self, &mut state, &mut this)
             });
             match passed {
@@ -321,23 +322,6 @@ impl Conversation {
                 state.projection.chain().join("; ")
             );
             return Err(Error::refused(RequestReason::PolicyConflict, detail));
-        }
-        Ok(())
-    }
-
-    /// Counts the tokens of messages that were logged before any strategy looked at tokens.
-    pub(super) fn supply_counts(&self, state: &mut State) -> Result<(), Error> {
-        // Asked last: the first count of a process reads the tokenizer's tables.
-        if !state.chain.iter().any(|s| counts(s.as_ref())) || crate::tokens::count("").is_none() {
-            return Ok(());
-        }
-        let uncounted: Vec<_> = state.projection.uncounted().collect();
-        for (id, form) in uncounted {
-            let content = self.content_with(form.0, form.1, &state.secret)?;
-            let words = content.into_message(Role::User, Author::Engine).words();
-            if let Some(count) = crate::tokens::count(&words) {
-                state.projection.supply_count(id, count);
-            }
         }
         Ok(())
     }
@@ -504,18 +488,29 @@ struct StagedWords<'a, 's> {
     failed: Option<Error>,
 }
 
+impl StagedWords<'_, '_> {
+    /// The words of a message as it is now; `None` where there is no such message.
+    fn of(stage: &Stage<'_>, work: &Work<'_>, id: MessageId) -> Result<Option<Content>, Error> {
+        let Some(form) = stage.state.message(id).and_then(MessageState::form) else {
+            return Ok(None);
+        };
+        let words = Words {
+            backend: work.store.backend(),
+            conversation: work.lineage,
+            secret: &work.secret,
+            staged: &|seq, index| stage.payload(seq, index).cloned(),
+        };
+        words
+            .message(form.given, form.payload, &form.content)
+            .map(Some)
+    }
+}
+
 impl strategy::Words for StagedWords<'_, '_> {
     fn message(&mut self, id: MessageId) -> Option<Message> {
-        let form = self.stage.state.message(id)?.form()?;
-        let words = Words {
-            backend: self.work.store.backend(),
-            conversation: self.work.lineage,
-            secret: &self.work.secret,
-            staged: &|seq, index| self.stage.payload(seq, index).cloned(),
-        };
-        match words.message(form.given, form.payload, &form.content) {
-            Ok(Content::Message(message)) => Some(*message),
-            Ok(Content::Redacted) => None,
+        match Self::of(self.stage, self.work, id) {
+            Ok(Some(Content::Message(message))) => Some(*message),
+            Ok(_) => None,
             Err(error) => {
                 self.failed = Some(error);
                 None
@@ -524,8 +519,29 @@ impl strategy::Words for StagedWords<'_, '_> {
     }
 
     fn skeleton(&self, message: &Message, answers: &[Option<(Seq, u32)>]) -> Skeleton {
-        skeleton(self.work, message, &answers.to_vec())
+        let encoding = encoding(self.stage.state);
+        skeleton(self.work, encoding, message, &answers.to_vec())
     }
+}
+
+/// Counts the tokens of messages that were logged before any strategy looked at tokens, or while the
+/// request settings named a model of another encoding.
+pub(super) fn supply_counts(stage: &mut Stage<'_>, work: &Work<'_>) -> Result<(), Error> {
+    if !work.counts || !cfg!(feature = "tiktoken") {
+        return Ok(());
+    }
+    let encoding = encoding(stage.state);
+    let others: Vec<MessageId> = stage.state.uncounted(encoding.method()).collect();
+    for id in others {
+        let Some(words) = StagedWords::of(stage, work, id)? else {
+            continue;
+        };
+        let words = words.into_message(Role::User, Author::Engine).words();
+        if let Some(count) = encoding.count(&words) {
+            stage.state.supply_count(id, count);
+        }
+    }
+    Ok(())
 }
 
 /// Lets the strategies look that did not yet, each at the window that the one before left: after an
@@ -538,6 +554,7 @@ pub(super) fn file_visits(
     ask: &Ask<'_>,
     looks: &mut Looks,
 ) -> Result<(), Error> {
+    supply_counts(stage, work)?;
     let from = usize::try_from(looks.next).unwrap_or(usize::MAX);
     for (position, strategy) in (0_u32..).zip(work.chain).skip(from) {
         if trigger == Trigger::Append && !strategy.on_append() {
@@ -646,12 +663,7 @@ pub(super) struct Pass<'a> {
 
 impl Pass<'_> {
     /// Files what there is of an answer.
-    fn begin(
-        &mut self,
-        stage: &mut Stage<'_>,
-        work: &Work<'_>,
-        meta: &Meta,
-    ) -> Result<(), Error> {
+    fn begin(&mut self, stage: &mut Stage<'_>, work: &Work<'_>, meta: &Meta) -> Result<(), Error> {
         if let Some(concluding) = self.concluding {
             let visit = file_conclusion(stage, work, concluding, meta)?;
             self.looks.visits.push(visit);

@@ -2,12 +2,10 @@
 //! while someone is asked.
 
 use crate::log::{Message, Provenance, RequestReason, Seq, Trigger};
-use crate::strategy::{
-    Consolidation, INSTRUCTIONS, Outlook, Prompt, Prompts, conclude, visit,
-};
+use crate::strategy::{Consolidation, INSTRUCTIONS, Outlook, Prompt, Prompts, conclude, visit};
 
 use super::append::Options;
-use super::call::{file_visit, with_words};
+use super::call::{file_visit, supply_counts, with_words};
 use super::content::Content;
 use super::conversation::{Conversation, Work};
 use super::error::Error;
@@ -48,6 +46,7 @@ pub(super) fn file_conclusion(
         let detail = format!("[{}] is not a strategy in force here", plan.strategy);
         return Err(Error::refused(RequestReason::PolicyConflict, detail));
     };
+    supply_counts(stage, work)?;
     stage.state.settle();
     let visit = with_words(stage, work, |state, words| {
         conclude(state, strategy.as_ref(), plan, &asked.answered, words)
@@ -87,8 +86,8 @@ impl Conversation {
     pub fn plan_consolidation(&self) -> Result<Option<Consolidation>, Error> {
         let mut state = self.lock()?;
         self.knows_strategies(&state)?;
-        self.supply_counts(&mut state)?;
         self.file(&mut state, |stage, work| {
+            supply_counts(stage, work)?;
             stage.state.settle();
             for (position, strategy) in (0_u32..).zip(work.chain) {
                 let outlook = with_words(stage, work, |state, words| {
@@ -109,7 +108,8 @@ impl Conversation {
     pub fn consolidation_prompt(&self, plan: &Consolidation) -> Result<Prompt, Error> {
         let mut prompts = Prompts::new(plan, &self.words_of(plan)?, INSTRUCTIONS, None);
         let prompt = prompts.next(None).ok().flatten();
-        let nothing = || Error::refused(RequestReason::NothingMatches, "the plan names no messages");
+        let nothing =
+            || Error::refused(RequestReason::NothingMatches, "the plan names no messages");
         prompt.ok_or_else(nothing)
     }
 
@@ -124,7 +124,12 @@ impl Conversation {
         instructions: &str,
         window: Option<u64>,
     ) -> Result<Prompts, Error> {
-        Ok(Prompts::new(plan, &self.words_of(plan)?, instructions, window))
+        Ok(Prompts::new(
+            plan,
+            &self.words_of(plan)?,
+            instructions,
+            window,
+        ))
     }
 
     /// Asks a summariser about a plan, in pieces where it takes less. Nothing is filed.
@@ -169,7 +174,6 @@ impl Conversation {
             return Err(Error::refused(RequestReason::StaleHead, detail));
         }
         self.knows_strategies(&state)?;
-        self.supply_counts(&mut state)?;
         let meta = self.meta(&Options::default(), None);
         let concluding = Concluding {
             plan: plan.clone(),
@@ -191,7 +195,6 @@ impl Conversation {
         loop {
             let mut state = self.lock()?;
             state.behind = false;
-            self.supply_counts(&mut state)?;
             let filed = self.file(&mut state, |stage, work| {
                 file_conclusion(stage, work, concluding, meta)
             });
@@ -207,10 +210,12 @@ impl Conversation {
     fn words_of(&self, plan: &Consolidation) -> Result<Vec<Option<Message>>, Error> {
         let secret = self.secret()?;
         let words = plan.sources.iter().map(|source| {
-            Ok(match self.content_with(source.form, source.payload, &secret)? {
-                Content::Message(message) => Some(*message),
-                Content::Redacted => None,
-            })
+            Ok(
+                match self.content_with(source.form, source.payload, &secret)? {
+                    Content::Message(message) => Some(*message),
+                    Content::Redacted => None,
+                },
+            )
         });
         words.collect()
     }

@@ -715,8 +715,7 @@ pub(super) struct Work<'a> {
 
 /// Whether a strategy looks at counted tokens.
 pub(super) fn counts(strategy: &dyn Strategy) -> bool {
-    !matches!(
-        strategy.measure(),
-        None | Some(crate::window::Measure::Estimate)
-    )
+    strategy
+        .measure()
+        .is_some_and(crate::window::Measure::counts)
 }

@@ -193,8 +193,7 @@ struct Written {
 impl<'a> Import<'a> {
     fn new(chat: &'a Conversation, transcript: &'a Transcript) -> Result<Self, Error> {
         let earlier = was_simulated(chat)?;
-        let mut state = chat.lock()?;
-        chat.supply_counts(&mut state)?;
+        let state = chat.lock()?;
         let simulated = earlier.unwrap_or_else(|| !state.projection.chain().is_empty());
         if state.chain.len() != state.projection.chain().len() {
             let detail = format!("a strategy of '{}' is not known here", chat.name());
@@ -460,7 +459,7 @@ impl<'a> Import<'a> {
             kind: StandInKind::Claim,
             reason: LeftReason::Summarized,
             sources: stage.state.ranges(&sources),
-            skeleton: append::skeleton(work, summary, &Vec::new()),
+            skeleton: append::skeleton(work, append::encoding(stage.state), summary, &Vec::new()),
             content,
         };
         let change = Change {
@@ -547,7 +546,7 @@ impl<'a> Import<'a> {
             kind: StandInKind::Form,
             reason: LeftReason::Cleared,
             sources: stage.state.ranges(&BTreeSet::from([id])),
-            skeleton: append::skeleton(work, &message, &binding),
+            skeleton: append::skeleton(work, append::encoding(stage.state), &message, &binding),
             content,
         }))
     }

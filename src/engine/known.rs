@@ -57,6 +57,10 @@ impl Strategy for Named {
         self.strategy.on_append()
     }
 
+    fn most_messages(&self) -> Option<u64> {
+        self.strategy.most_messages()
+    }
+
     fn asks_every_group(&self) -> bool {
         self.strategy.asks_every_group()
     }

@@ -309,11 +309,20 @@ impl PartSkeleton {
     pub const NATIVE: u8 = 8;
     /// Text that is empty or only white space.
     pub const BLANK: u8 = 16;
+    /// A result that holds media.
+    pub const MEDIA: u8 = 32;
 
     /// Whether a flag is set.
     #[must_use]
     pub const fn is(&self, flag: u8) -> bool {
         self.flags & flag != 0
+    }
+
+    /// Whether it is, or holds, something whose tokens no text tells: a picture, sound, a file.
+    #[must_use]
+    pub const fn is_media(&self) -> bool {
+        use PartKind::{Audio, File, Image, Video};
+        matches!(self.kind, Image | Audio | Video | File) || self.is(Self::MEDIA)
     }
 }
 
@@ -328,6 +337,8 @@ pub struct Skeleton {
     pub parts: Vec<PartSkeleton>,
     /// Units of UTF-16 of its words: what `estimate:utf16/4` divides.
     pub utf16: u64,
+    /// Tokens of its words by `estimate:script`.
+    pub by_script: u64,
     /// Tokens of its words, where they were counted.
     pub tokens: Option<Count>,
 }
@@ -340,6 +351,7 @@ impl Skeleton {
             author: self.author,
             parts: std::mem::take(&mut self.parts),
             utf16: self.utf16,
+            by_script: self.by_script,
             tokens: self.tokens.take(),
         }
     }
@@ -395,6 +407,8 @@ pub struct Configured {
     pub open_calls: Option<OpenCalls>,
     /// Named limits.
     pub limits: Vec<(String, u64)>,
+    /// When to consolidate.
+    pub consolidation: Option<String>,
 }
 
 /// A message.

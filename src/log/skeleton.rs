@@ -18,6 +18,7 @@ pub fn skeleton(message: &Message, answers: &[Option<(Seq, u32)>]) -> Skeleton {
         author: message.author,
         parts,
         utf16: message.words_utf16(),
+        by_script: message.words_by_script(),
         tokens: None,
     }
 }
@@ -59,11 +60,14 @@ fn part_skeleton(body: &PartBody, answers: Option<(Seq, u32)>) -> PartSkeleton {
             error,
             interim,
             native,
+            content,
             ..
         } => {
+            let media = |b: &super::Block| matches!(b.body, BlockBody::Media(..));
             let flags = flag(*interim, PartSkeleton::INTERIM)
                 | flag(*error == Some(true), PartSkeleton::ERROR)
-                | flag(native.is_some(), PartSkeleton::NATIVE);
+                | flag(native.is_some(), PartSkeleton::NATIVE)
+                | flag(content.iter().any(media), PartSkeleton::MEDIA);
             (PartKind::Result, flags, name.clone(), call.clone())
         }
     };

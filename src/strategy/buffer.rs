@@ -66,6 +66,10 @@ impl Strategy for Buffer {
         true
     }
 
+    fn most_messages(&self) -> Option<u64> {
+        (self.unit == KeepUnit::Message).then_some(self.keep)
+    }
+
     fn plan(&self, frame: &Frame<'_>) -> Plan {
         Plan::newest(frame, self.keep, self.unit, self.common)
     }

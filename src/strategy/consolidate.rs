@@ -107,8 +107,7 @@ impl Look<'_> {
         cut: &Cut,
         summary_max: u64,
     ) -> Outlook {
-        let (cut, decision, stood_down) =
-            self.without_pins(frame, limit, cut, frame.decide(cut));
+        let (cut, decision, stood_down) = self.without_pins(frame, limit, cut, frame.decide(cut));
         let sources = self.sources(&decision);
         let lone_summary = matches!(sources.as_slice(), [only] if only.generation > 0);
         if sources.is_empty() || lone_summary {
@@ -260,10 +259,12 @@ pub fn conclude(
     {
         last.outcome = AttemptOutcome::NotSmaller;
     }
+    let first = body.first_changed;
     Visit {
         body: Visited {
             base: plan.base,
             attempts,
+            invalidated: first.map(|place| state.invalidated_from(place)),
             ..body
         },
         memo: None,
@@ -281,9 +282,17 @@ fn concluded(
 ) -> (Visited, Vec<Message>) {
     let state = look.state;
     let tokens = frame.tokens();
-    let (Ok(tokens), Plan::Consolidate { before, limit, cut, .. }) = (tokens, strategy.plan(frame))
+    let (
+        Ok(tokens),
+        Plan::Consolidate {
+            before, limit, cut, ..
+        },
+    ) = (tokens, strategy.plan(frame))
     else {
-        return (look.late(plan, tokens.ok().map(|t| t.reading())), Vec::new());
+        return (
+            look.late(plan, tokens.ok().map(|t| t.reading())),
+            Vec::new(),
+        );
     };
     let mut planned: BTreeSet<MessageId> = plan.messages().collect();
     let all = planted(Bug::SummaryTakesWhatCameLater);
@@ -291,8 +300,7 @@ fn concluded(
         only: Some(planned.clone()).filter(|_| !all),
         ..cut
     };
-    let (cut, decision, stood_down) =
-        look.without_pins(frame, limit, &cut, frame.decide(&cut));
+    let (cut, decision, stood_down) = look.without_pins(frame, limit, &cut, frame.decide(&cut));
     if all {
         planned.extend(decision.leaving(state).map(|(_, m)| m.id));
     } else if look.sources(&decision) != plan.sources {
@@ -321,7 +329,10 @@ fn concluded(
     if size >= of_sources && !planted(Bug::LargerSummariesAreTaken) {
         return (body(VisitOutcome::ReplacementNotSmaller), Vec::new());
     }
-    let after = before.amount.saturating_sub(of_sources).saturating_add(size);
+    let after = before
+        .amount
+        .saturating_sub(of_sources)
+        .saturating_add(size);
     let shortfall = after.saturating_sub(cut.target);
     let places = planned.iter().filter_map(|id| state.message(*id));
     let unchanged = body(if shortfall == 0 {

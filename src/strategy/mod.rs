@@ -9,6 +9,7 @@ mod clamp;
 mod clear_tool_results;
 mod common;
 mod consolidate;
+mod consolidation;
 mod expire;
 mod frame;
 mod head_tail;
@@ -26,12 +27,13 @@ mod visit;
 pub use buffer::Buffer;
 pub use clear_tool_results::ClearToolResults;
 pub use common::Common;
+pub(crate) use consolidate::whole_span;
 pub use consolidate::{Answered, Consolidation, SourceForm, conclude};
+pub use consolidation::{Because, Consolidate, ConsolidationPolicy, Due, Signals, Verdict};
 pub use expire::Expire;
 pub use frame::Frame;
 pub use head_tail::HeadTail;
 pub use presets::presets;
-pub(crate) use consolidate::whole_span;
 pub(crate) use prompt::boundary;
 pub use prompt::{INSTRUCTIONS, Prompt, Prompts, TooNarrow};
 pub use shrink::{Shrink, To};
@@ -137,6 +139,12 @@ pub trait Strategy: Send + Sync + std::fmt::Debug {
     /// for: tool output, something too old.
     fn asks_every_group(&self) -> bool {
         true
+    }
+
+    /// The most messages, instructions aside, that it leaves after every append, what the guard holds
+    /// aside; `None` where it sets no such bound. Who waits for more waits in vain.
+    fn most_messages(&self) -> Option<u64> {
+        None
     }
 
     /// The unit it counts in.

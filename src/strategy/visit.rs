@@ -65,7 +65,7 @@ pub fn visit(
 ) -> Outlook {
     let frame = Frame::new(state, strategy.measure());
     let look = || Look::new(state, strategy.spec(), position, trigger);
-    match strategy.plan(&frame) {
+    let mut outlook = match strategy.plan(&frame) {
         Plan::NotDue => Outlook::NotDue,
         Plan::Unmeasurable(outcome) => look().unmeasurable(strategy.unit(), outcome),
         Plan::Due { before, limit, cut } => look().due(&frame, before, limit, &cut, words),
@@ -80,7 +80,12 @@ pub fn visit(
             cut,
             summary_max,
         } => look().consolidates(&frame, before, limit, &cut, summary_max),
+    };
+    if let Outlook::Visit(visit) = &mut outlook {
+        let first = visit.body.first_changed;
+        visit.body.invalidated = first.map(|place| state.invalidated_from(place));
     }
+    outlook
 }
 
 /// Whether a visit asked and got nothing.

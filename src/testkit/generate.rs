@@ -164,6 +164,7 @@ pub fn spec() -> impl Strategy<Value = String> {
         Just("auto"),
         Just("reported"),
         Just("estimate"),
+        Just("script"),
         Just("tiktoken")
     ];
     let keeps = prop_oneof![

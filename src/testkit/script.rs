@@ -298,6 +298,16 @@ impl Said {
     }
 }
 
+/// The model that settings name: now one, now another, whose tokens are counted otherwise.
+pub(super) const fn model_of(settings: &Json) -> &'static str {
+    // 170 thousands of "tools " are even, so the number of thousands says nothing.
+    if settings.0.len() / 1_020 % 3 == 1 {
+        "gpt-4"
+    } else {
+        "m"
+    }
+}
+
 /// The settings of [`Op::Settings`].
 pub(super) fn settings(thousands: usize) -> Json {
     Json(format!(

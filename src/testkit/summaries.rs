@@ -243,10 +243,11 @@ pub(super) fn message_shown(
 pub(super) fn changing_entry(chat: &Conversation, n: usize) -> Result<Seq, Failure> {
     let head = chat.head()?.map_or(Seq(0), |head| head.seq);
     let mut changes = Vec::new();
-    chat.store().entries(chat.id(), Seq(0), head, &mut |sealed| {
-        changes.extend(sealed.entry.body.change().map(|_| sealed.entry.seq));
-        ControlFlow::Continue(())
-    })?;
+    chat.store()
+        .entries(chat.id(), Seq(0), head, &mut |sealed| {
+            changes.extend(sealed.entry.body.change().map(|_| sealed.entry.seq));
+            ControlFlow::Continue(())
+        })?;
     let nth = n
         .checked_rem(changes.len())
         .filter(|_| !n.is_multiple_of(7));

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::make_room::MakeRoom;
-use super::script::{Ids, Op, Said, Script, Words, settings};
+use super::script::{Ids, Op, Said, Script, Words, model_of, settings};
 use super::summaries::{Scripted, changing_entry, message_away, message_shown};
 use crate::audit::{SelectError, Span};
 use crate::engine::{Content, Conversation, Error, Options, Seeded, Store};
@@ -17,6 +17,7 @@ use crate::log::{
 };
 use crate::store::{Backend, Listed, MemoryStore};
 use crate::strategy::{self, SlidingWindow, Strategy};
+use crate::tokens::Encoding;
 use crate::window::{Projection, Window};
 
 /// Anything that kept a check from its answer, or that is the answer.
@@ -419,7 +420,10 @@ impl World {
                 }
             }
             Request::Visit(options) => drop(self.chat.visit_with(options)?),
-            Request::Settings(json) => self.chat.set_request("openai-chat", Some("m"), json)?,
+            Request::Settings(json) => {
+                let model = Some(model_of(json));
+                self.chat.set_request("openai-chat", model, json)?;
+            }
             Request::Restore(message) => drop(self.chat.restore(*message)?),
             Request::Undo(entry) => drop(self.chat.undo(*entry)?),
             Request::Pin(message) => drop(self.chat.pin(*message)?),
@@ -606,7 +610,9 @@ impl strategy::Words for Recorded<'_> {
 
     fn skeleton(&self, message: &Message, answers: &[Option<(Seq, u32)>]) -> Skeleton {
         let mut skeleton = crate::log::skeleton::skeleton(message, answers);
-        skeleton.tokens = crate::tokens::count(&message.words());
+        let settings = self.state.settings().map(|(_, s)| s);
+        let encoding = Encoding::of(settings.and_then(|s| s.model.as_deref()));
+        skeleton.tokens = encoding.count(&message.words());
         skeleton
     }
 }

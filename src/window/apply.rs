@@ -14,8 +14,10 @@ use crate::planted::{Bug, planted};
 
 use super::bind::{CallInfo, remove_from};
 use super::index::Share;
+use super::measure::add_apart;
 use super::state::{
-    Fact, Form, Life, LifeEnd, MessageState, Projection, RefusalSpan, ReturnInfo, Sent, VisitInfo,
+    CONSOLIDATED, Consolidated, Fact, Form, Life, LifeEnd, MessageState, Projection, RefusalSpan,
+    ReturnInfo, Sent, VisitInfo,
 };
 use super::view::edges;
 
@@ -105,7 +107,12 @@ impl Projection {
     fn go_on(&mut self, entry: &Entry, own: Option<Skeleton>) {
         let fact = fact(entry);
         match &entry.body {
-            Body::Opened(_) | Body::Noted(_) => {}
+            Body::Opened(_) => {}
+            Body::Noted(n) => {
+                if n.what == CONSOLIDATED {
+                    self.consolidated_by(fact, true);
+                }
+            }
             Body::Configured(c) => self.configured(fact, c),
             Body::Appended(a) => {
                 let skeleton = own.unwrap_or_else(|| a.skeleton.clone());
@@ -123,7 +130,23 @@ impl Projection {
                 }
             }
         }
+        let claims = |s: &StandIn| s.kind == StandInKind::Claim;
+        if entry
+            .body
+            .change()
+            .is_some_and(|c| c.stand_ins.iter().any(claims))
+        {
+            self.consolidated_by(fact, false);
+        }
         self.settle_groups();
+    }
+
+    fn consolidated_by(&mut self, fact: Fact, marked: bool) {
+        self.consolidated = Some(Consolidated {
+            seq: fact.seq,
+            at: fact.at,
+            marked,
+        });
     }
 
     fn configured(&mut self, fact: Fact, c: &Configured) {
@@ -136,9 +159,13 @@ impl Projection {
         if c.open_calls.is_some() {
             self.open_calls = c.open_calls;
         }
+        if c.consolidation.is_some() {
+            self.consolidation.clone_from(&c.consolidation);
+        }
     }
 
     fn called(&mut self, entry: &Entry, fact: Fact, c: &Called) {
+        self.sent_items = self.items.len();
         self.sent.push(Sent {
             fact,
             window: c.window,
@@ -445,6 +472,9 @@ impl Projection {
             p.close_refusal(strategy, index, ordinal);
         });
         let freed = self.changed(entry, fact, &v.change, Some(strategy));
+        if let Some(cost) = &v.invalidated {
+            add_apart(&mut self.invalidated, cost);
+        }
         self.visits.push(VisitInfo {
             fact,
             strategy,

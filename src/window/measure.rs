@@ -1,8 +1,11 @@
 //! Measures: sizes that say what was counted and how. They compare only when both are equal.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 
-use crate::log::{Count, Reading, Settings, Skeleton, Unit, VisitOutcome};
+use crate::log::{
+    Count, MessageId, PartKind, Reading, Seq, Settings, Skeleton, Unit, VisitOutcome,
+};
 
 use super::state::{MessageState, Projection};
 use super::view::Item;
@@ -13,6 +16,9 @@ pub const COUNT: &str = "count";
 pub const TIKTOKEN: &str = "tiktoken:o200k_base";
 /// The method of the guess "a quarter of the UTF-16 length", rounded up.
 pub const ESTIMATE: &str = "estimate:utf16/4";
+/// The method of the guess by each character's script: Latin, other alphabets, Chinese, Japanese and
+/// Korean, emoji.
+pub const SCRIPT: &str = "estimate:script";
 
 /// What a strategy wants tokens measured by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -26,6 +32,8 @@ pub enum Measure {
     Tiktoken,
     /// The estimate.
     Estimate,
+    /// The estimate per script: nearer than the other where a text is not English.
+    Script,
 }
 
 impl Measure {
@@ -35,7 +43,14 @@ impl Measure {
         ("reported", Self::Reported),
         ("tiktoken", Self::Tiktoken),
         ("estimate", Self::Estimate),
+        ("script", Self::Script),
     ];
+
+    /// Whether it wants messages to carry what a tokenizer counted.
+    #[must_use]
+    pub const fn counts(self) -> bool {
+        !matches!(self, Self::Estimate | Self::Script)
+    }
 
     /// The name `measure=` takes.
     #[must_use]
@@ -53,15 +68,37 @@ pub fn estimate(skeleton: &Skeleton) -> u64 {
     skeleton.utf16.div_ceil(4)
 }
 
-fn size(message: &MessageState, by_count: bool) -> u64 {
-    message
-        .skeleton()
-        .map_or(0, |s| size_of_content(s, by_count))
+fn narrow(sum: u128) -> u64 {
+    u64::try_from(sum).unwrap_or(u64::MAX)
 }
 
-fn size_of_content(skeleton: &Skeleton, by_count: bool) -> u64 {
-    let count = counted(skeleton).filter(|_| by_count);
-    count.map_or_else(|| estimate(skeleton), |c| c.amount)
+/// What a message's size is taken from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum By {
+    /// Its own count, else the estimate.
+    Count,
+    /// The estimate.
+    Utf16,
+    /// The estimate per script.
+    Script,
+}
+
+fn size(message: &MessageState, by: By) -> u64 {
+    message.skeleton().map_or(0, |s| size_of_content(s, by))
+}
+
+fn size_of_content(skeleton: &Skeleton, by: By) -> u64 {
+    match (by, counted(skeleton)) {
+        (By::Count, Some(count)) => count.amount,
+        (By::Count, None) | (By::Utf16, _) => estimate(skeleton),
+        (By::Script, _) => skeleton.by_script,
+    }
+}
+
+/// Parts of a content that no method counts.
+fn media(skeleton: &Skeleton) -> u64 {
+    let parts = skeleton.parts.iter().filter(|p| p.is_media()).count();
+    u64::try_from(parts).unwrap_or(u64::MAX)
 }
 
 fn counted(skeleton: &Skeleton) -> Option<&Count> {
@@ -77,6 +114,8 @@ pub struct Tokens {
     pub total: u64,
     /// Per item of the window.
     pub items: Vec<u64>,
+    /// As [`Total::uncounted`].
+    pub uncounted: u64,
 }
 
 /// Why a measure has no reading.
@@ -101,7 +140,45 @@ impl From<NoReading> for VisitOutcome {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Totals {
     estimate: u128,
+    script: u128,
+    media: u64,
+    said: Said,
     counted: Vec<Counted>,
+}
+
+/// Messages that are neither notices nor stand for others: how many, the bytes of their text, and
+/// their parts that are no text.
+#[derive(Clone, Copy, Debug, Default)]
+struct Said {
+    messages: u64,
+    bytes: u64,
+    others: u64,
+}
+
+impl Said {
+    fn of(message: &MessageState) -> Self {
+        let counts = !message.notice && message.stands_for.is_none();
+        let parts = message.skeleton().filter(|_| counts);
+        let parts = parts.into_iter().flat_map(|s| &s.parts);
+        let mut said = Self {
+            messages: u64::from(counts),
+            ..Self::default()
+        };
+        for part in parts {
+            if part.kind == PartKind::Text {
+                said.bytes = said.bytes.saturating_add(part.bytes);
+            } else {
+                said.others = said.others.saturating_add(1);
+            }
+        }
+        said
+    }
+
+    fn change(&mut self, by: Self, change: fn(u64, u64) -> u64) {
+        self.messages = change(self.messages, by.messages);
+        self.bytes = change(self.bytes, by.bytes);
+        self.others = change(self.others, by.others);
+    }
 }
 
 /// What one method counted.
@@ -118,11 +195,24 @@ impl Totals {
         if let Some(skeleton) = message.skeleton() {
             self.add_content(skeleton);
         }
+        self.said.change(Said::of(message), u64::saturating_add);
+    }
+
+    /// How many messages were said, the bytes of their text, and their other parts; without these.
+    pub fn said_without<'a>(
+        &self,
+        without: impl Iterator<Item = &'a MessageState>,
+    ) -> (u64, u64, u64) {
+        let mut said = self.said;
+        without.for_each(|m| said.change(Said::of(m), u64::saturating_sub));
+        (said.messages, said.bytes, said.others)
     }
 
     fn add_content(&mut self, skeleton: &Skeleton) {
         let estimate = u128::from(estimate(skeleton));
         self.estimate = self.estimate.saturating_add(estimate);
+        self.script = self.script.saturating_add(skeleton.by_script.into());
+        self.media = self.media.saturating_add(media(skeleton));
         let Some(count) = counted(skeleton) else {
             return;
         };
@@ -142,11 +232,14 @@ impl Totals {
 
     /// A message left it, or is about to be counted anew.
     pub fn take(&mut self, message: &MessageState) {
+        self.said.change(Said::of(message), u64::saturating_sub);
         let Some(skeleton) = message.skeleton() else {
             return;
         };
         let estimate = u128::from(estimate(skeleton));
         self.estimate = self.estimate.saturating_sub(estimate);
+        self.script = self.script.saturating_sub(skeleton.by_script.into());
+        self.media = self.media.saturating_sub(media(skeleton));
         if let Some(count) = counted(skeleton)
             && let Some(counted) = self.of(&count.method)
         {
@@ -175,10 +268,9 @@ impl Totals {
         self.counted.iter_mut().find(|c| c.method == method)
     }
 
-    /// Whether each of so many items was counted, by whatever method.
-    pub fn all_counted(&self, items: usize) -> bool {
-        let counted = self.counted.iter().map(|c| c.items);
-        counted.fold(0, usize::saturating_add) == items
+    /// Whether each of so many items was counted by this method.
+    pub fn all_counted_by(&self, method: &str, items: usize) -> bool {
+        items == 0 || self.uniform(items).is_some_and(|(by, _)| by == method)
     }
 
     /// The method that counted all of so many items, and what they come to by it.
@@ -195,8 +287,10 @@ pub struct Total {
     pub method: Cow<'static, str>,
     /// The fixed overhead included.
     pub amount: u64,
-    /// Whether the messages' own counts are used, else the estimate.
-    counted: bool,
+    /// Parts that are not in it, since their tokens cannot be told from text: pictures, sound, files.
+    /// Of a reported total, those that came since.
+    pub uncounted: u64,
+    by: By,
 }
 
 impl Total {
@@ -213,13 +307,13 @@ impl Total {
     /// A message's size, counted as the total was.
     #[must_use]
     pub fn size(&self, message: &MessageState) -> u64 {
-        size(message, self.counted)
+        size(message, self.by)
     }
 
     /// A content's size, counted as the total was.
     #[must_use]
     pub fn size_of(&self, skeleton: &Skeleton) -> u64 {
-        size_of_content(skeleton, self.counted)
+        size_of_content(skeleton, self.by)
     }
 }
 
@@ -233,9 +327,10 @@ impl Projection {
         let total = self.token_total(measure)?;
         let messages = self.items.iter().filter_map(|i| self.messages.get(i.index));
         Ok(Tokens {
-            items: messages.map(|m| size(m, total.counted)).collect(),
+            items: messages.map(|m| size(m, total.by)).collect(),
             method: total.method.into_owned(),
             total: total.amount,
+            uncounted: total.uncounted,
         })
     }
 
@@ -245,46 +340,82 @@ impl Projection {
     /// # Errors
     /// As [`Projection::tokens`].
     pub fn token_total(&self, measure: Measure) -> Result<Total, NoReading> {
-        let uniform = self.totals.uniform(self.items.len());
-        let uniform = uniform.filter(|_| measure != Measure::Estimate);
-        let counted = uniform.is_some();
-        let (method, sum) = match uniform {
-            Some((method, sum)) => (Cow::Owned(method.to_owned()), sum),
-            None => (Cow::Borrowed(ESTIMATE), self.totals.estimate),
-        };
+        let (method, sum, by) = self.item_total(measure);
         let served = match measure {
             Measure::Auto => self.served().ok(),
             Measure::Reported => Some(self.served()?),
-            Measure::Tiktoken | Measure::Estimate => None,
+            Measure::Tiktoken | Measure::Estimate | Measure::Script => None,
         };
         let settings = self.settings().map(|(_, s)| s);
-        let narrow = |sum: u128| u64::try_from(sum).unwrap_or(u64::MAX);
+        let since = |from| narrow(self.sum_between(from, self.items.len(), sum, by));
         Ok(match served {
             Some((from, input)) => Total {
                 method: format!("reported+{method}").into(),
-                amount: input.saturating_add(narrow(self.sum_from(from, sum, counted))),
-                counted,
+                amount: input.saturating_add(since(from)),
+                uncounted: self.media_from(from),
+                by,
             },
             None => Total {
                 amount: narrow(sum).saturating_add(overhead(settings, &method)),
+                uncounted: self.totals.media,
                 method,
-                counted,
+                by,
             },
         })
     }
 
-    /// What the items from the `from`-th on come to, of all: summed on the shorter side.
-    fn sum_from(&self, from: usize, all: u128, counted: bool) -> u128 {
+    /// What the items come to, without what a request holds beside them: by which method, how much,
+    /// and what each one's size is taken from.
+    fn item_total(&self, measure: Measure) -> (Cow<'static, str>, u128, By) {
+        if measure == Measure::Script {
+            return (Cow::Borrowed(SCRIPT), self.totals.script, By::Script);
+        }
+        let uniform = self.totals.uniform(self.items.len());
+        match uniform.filter(|_| measure.counts()) {
+            Some((method, sum)) => (Cow::Owned(method.to_owned()), sum, By::Count),
+            None => (Cow::Borrowed(ESTIMATE), self.totals.estimate, By::Utf16),
+        }
+    }
+
+    /// Media of the items from the `from`-th on.
+    fn media_from(&self, from: usize) -> u64 {
+        if self.totals.media == 0 {
+            return 0;
+        }
+        let of = |item: &Item| self.messages.get(item.index)?.skeleton().map(media);
+        let since = self.items.skip(from).filter_map(of);
+        since.fold(0, u64::saturating_add)
+    }
+
+    /// What a change from this place on costs a provider's prompt cache: the tokens of the items from
+    /// there on that the newest call was sent, as far as the window still begins as it was sent.
+    /// Counted tokens where every message carries its count, else the estimate. Costs the items
+    /// that are counted, or the others where they are fewer.
+    #[must_use]
+    pub fn invalidated_from(&self, place: Seq) -> Reading {
+        let (method, all, by) = self.item_total(Measure::Tiktoken);
+        let (Ok(first) | Err(first)) = self.items.position((place, MessageId(Seq(0))));
+        Reading {
+            unit: Unit::Token,
+            method,
+            amount: narrow(self.sum_between(first, self.sent_items, all, by)),
+        }
+    }
+
+    /// What the items `from..to` come to, where all come to `all`: summed where fewer are.
+    fn sum_between(&self, from: usize, to: usize, all: u128, by: By) -> u128 {
         let size = |item: &Item| {
             let message = self.messages.get(item.index);
-            message.map_or(0, |m| u128::from(size(m, counted)))
+            message.map_or(0, |m| u128::from(size(m, by)))
         };
         let add = |sum: u128, item: &Item| sum.saturating_add(size(item));
-        if from > self.items.len() / 2 {
-            return self.items.skip(from).fold(0, add);
+        let wanted = to.saturating_sub(from);
+        if wanted <= self.items.len() / 2 {
+            return self.items.skip(from).take(wanted).fold(0, add);
         }
         let before = self.items.iter().take(from).fold(0, add);
-        all.saturating_sub(before)
+        let others = self.items.skip(to).fold(before, add);
+        all.saturating_sub(others)
     }
 
     /// A reading of window D serves window W when D is a prefix of W: gives D's length and tokens.
@@ -309,28 +440,83 @@ impl Tokens {
         let mut totals = Totals::default();
         skeletons.iter().for_each(|s| totals.add_content(s));
         let uniform = totals.uniform(skeletons.len());
-        let counted = uniform.is_some();
+        let by = if uniform.is_some() {
+            By::Count
+        } else {
+            By::Utf16
+        };
         let (method, sum) = uniform.unwrap_or((ESTIMATE, totals.estimate));
-        let sum = u64::try_from(sum).unwrap_or(u64::MAX);
-        let items = skeletons.iter().map(|s| size_of_content(s, counted));
+        let sum = narrow(sum);
+        let items = skeletons.iter().map(|s| size_of_content(s, by));
         Self {
             total: sum.saturating_add(overhead(settings, method)),
             items: items.collect(),
             method: method.to_owned(),
+            uncounted: totals.media,
         }
     }
 }
 
-/// Tokens that request settings cost, by the same method. For the estimate their bytes stand for
-/// UTF-16, which they exceed only outside ASCII; the first byte is the payload's tag.
-fn overhead(settings: Option<&Settings>, method: &str) -> u64 {
+/// Tokens that request settings cost (tool schemas, parameters, what else every request holds), by the
+/// same method. For the estimates their bytes stand for UTF-16, which they exceed only outside ASCII;
+/// the first byte is the payload's tag.
+#[must_use]
+pub fn overhead(settings: Option<&Settings>, method: &str) -> u64 {
     let Some(settings) = settings else {
         return 0;
     };
     match settings.overhead.as_ref().filter(|c| c.method == method) {
         Some(counted) => counted.amount,
-        None if method == ESTIMATE => settings.content.bytes.saturating_sub(1).div_ceil(4),
+        None if [ESTIMATE, SCRIPT].contains(&method) => {
+            settings.content.bytes.saturating_sub(1).div_ceil(4)
+        }
         None => 0,
+    }
+}
+
+/// How two readings stand to each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Comparison {
+    /// The first is less.
+    Less,
+    /// They are equal.
+    Equal,
+    /// The first is more.
+    Greater,
+    /// Something else was counted, or otherwise: neither says anything of the other.
+    Incomparable,
+}
+
+/// Compares two readings, which only those of one unit and one method allow.
+#[must_use]
+pub fn compare(a: &Reading, b: &Reading) -> Comparison {
+    if a.unit != b.unit || a.method != b.method {
+        return Comparison::Incomparable;
+    }
+    match a.amount.cmp(&b.amount) {
+        Ordering::Less => Comparison::Less,
+        Ordering::Equal => Comparison::Equal,
+        Ordering::Greater => Comparison::Greater,
+    }
+}
+
+impl Total {
+    /// Compares it with another; also what they do not cover has to be the same.
+    #[must_use]
+    pub fn compare(&self, other: &Self) -> Comparison {
+        if self.uncounted != other.uncounted {
+            return Comparison::Incomparable;
+        }
+        compare(&self.reading(), &other.reading())
+    }
+}
+
+/// Adds a reading to that of its unit and method; others stay apart.
+pub(super) fn add_apart(sums: &mut Vec<Reading>, one: &Reading) {
+    let like = |sum: &&mut Reading| compare(sum, one) != Comparison::Incomparable;
+    match sums.iter_mut().find(like) {
+        Some(sum) => sum.amount = sum.amount.saturating_add(one.amount),
+        None => sums.push(one.clone()),
     }
 }
 

@@ -23,14 +23,17 @@ pub use bind::{BindError, Binding, CallInfo};
 pub use claim::Questions;
 pub use group::{Groups, grouped};
 pub use guard::{Cut, Decision, Fate, GroupView, Keep, Notices, Order, Sizes, decide};
-pub use measure::{COUNT, ESTIMATE, Measure, NoReading, TIKTOKEN, Tokens, Total, count, estimate};
+pub use measure::{
+    COUNT, Comparison, ESTIMATE, Measure, NoReading, SCRIPT, TIKTOKEN, Tokens, Total, compare,
+    count, estimate, overhead,
+};
 pub use outline::{Asked, Look, Outline, Placed, Step, Touched, answered, is_message};
 pub use output::{Age, AgeUnit, OUTPUT_BYTES_MIN, Smaller, Wanted};
 pub use passing::Passing;
 pub use recall::{Memo, Verdict};
 pub use snapshot::{Pace, Snapshot, Taken};
 pub use state::{
-    Conservation, Fact, Form, Life, LifeEnd, MessageState, Projection, RefusalSpan, ReturnInfo,
-    Sent, VisitInfo,
+    CONSOLIDATED, Conservation, Consolidated, Fact, Form, Life, LifeEnd, MessageState, Projection,
+    RefusalSpan, ReturnInfo, Sent, VisitInfo,
 };
 pub use view::{Item, Window, digest_step};

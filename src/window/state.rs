@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::log::{
     Author, Commitment, Count, Door, GroupReason, Hash, Iteration, LeftReason, MessageId, Micros,
-    OpenCalls, Provenance, Ranges, Seq, Settings, Skeleton, Trigger, VisitOutcome,
+    OpenCalls, Provenance, Ranges, Reading, Seq, Settings, Skeleton, Trigger, VisitOutcome,
 };
 
 use crate::planted::{Bug, planted};
@@ -264,6 +264,20 @@ pub struct VisitInfo {
     pub attempted: bool,
 }
 
+/// What a note says that marks a consolidation.
+pub const CONSOLIDATED: &str = "ctxlog:consolidated";
+
+/// A consolidation, or the mark of one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Consolidated {
+    /// The entry.
+    pub seq: Seq,
+    /// Its time: of a mark the one that was told.
+    pub at: Option<Micros>,
+    /// Whether someone marked it.
+    pub marked: bool,
+}
+
 /// What became of a message: exactly one of these holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Conservation {
@@ -292,6 +306,10 @@ pub struct Projection {
     pub(super) items: Ordered<Item>,
     pub(super) digests: Vec<Hash>,
     pub(super) totals: Totals,
+    /// How many of the first items the newest call was sent, as they stand still.
+    pub(super) sent_items: usize,
+    /// What visits cost a prompt cache so far, apart by method.
+    pub(super) invalidated: Vec<Reading>,
     /// Call parts by (message, part).
     pub(super) calls: HashMap<(Seq, u32), CallInfo, ByPlace>,
     /// Calls without a final result, by label.
@@ -328,6 +346,9 @@ pub struct Projection {
     pub(super) chain: Vec<String>,
     pub(super) settings: Vec<(Seq, Settings)>,
     pub(super) open_calls: Option<OpenCalls>,
+    pub(super) consolidation: Option<String>,
+    /// The newest consolidation or mark.
+    pub(super) consolidated: Option<Consolidated>,
     /// The first person message.
     pub(super) first_person: Option<Seq>,
     /// The first person message of each run.
@@ -490,19 +511,39 @@ impl Projection {
         self.settings.iter().rev().find(|(seq, _)| *seq <= n)
     }
 
-    /// Messages of the window whose present content has no token count: with the entry and payload
-    /// index that gave the content.
-    pub fn uncounted(&self) -> impl Iterator<Item = (MessageId, (Seq, u32))> {
-        let none = self.totals.all_counted(self.items.len());
+    /// Messages of the window whose present content has no token count by this method. Where there
+    /// are none, asking costs nothing.
+    pub fn uncounted(&self, method: &str) -> impl Iterator<Item = MessageId> {
+        let none = self.totals.all_counted_by(method, self.items.len());
         let items = self.items.iter().filter(move |_| !none);
         let messages = items.filter_map(|i| self.messages.get(i.index));
-        messages.filter_map(|m| {
-            let form = m.form()?;
-            form.skeleton
-                .tokens
-                .is_none()
-                .then_some((m.id, (form.given, form.payload)))
+        messages.filter_map(move |m| {
+            let count = m.form()?.skeleton.tokens.as_ref();
+            count.is_none_or(|c| c.method != method).then_some(m.id)
         })
+    }
+
+    /// When to consolidate, as it was configured.
+    #[must_use]
+    pub fn consolidation_policy(&self) -> Option<&str> {
+        self.consolidation.as_deref()
+    }
+
+    /// The newest consolidation, or mark of one.
+    #[must_use]
+    pub const fn consolidated(&self) -> Option<Consolidated> {
+        self.consolidated
+    }
+
+    /// What there is to consolidate: the window's messages outside the envelope, without notices and
+    /// what stands for others, the bytes of their text, and their parts that are no text.
+    #[must_use]
+    pub fn to_consolidate(&self) -> (u64, u64, u64) {
+        let said = |p: Seq| self.items.iter().take_while(move |i| i.place < p);
+        let before = self.first_person.map_or(Seq(u64::MAX), |p| p);
+        let messages = said(before).filter_map(|i| self.messages.get(i.index));
+        self.totals
+            .said_without(messages.filter(|m| self.in_envelope(m)))
     }
 
     /// What happens to open tool calls.
@@ -604,6 +645,13 @@ impl Projection {
         self.evictions
     }
 
+    /// What visits cost a prompt cache so far, where they changed what a call had been sent: apart by
+    /// method, since what two methods counted is never added.
+    #[must_use]
+    pub fn invalidated(&self) -> &[Reading] {
+        &self.invalidated
+    }
+
     /// About how many bytes of memory it takes. Counted from lengths, so that asking costs nothing.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -656,8 +704,8 @@ impl Projection {
         members.filter_map(|&i| self.messages.get(i))
     }
 
-    /// Supplies the token count of a message's present content where the log has none: derived from
-    /// the words, so it may come from anywhere, and it changes no window.
+    /// Supplies the token count of a message's present content where the log has none, or one by
+    /// another method: derived from the words, so it may come from anywhere, and it changes no window.
     pub fn supply_count(&mut self, id: MessageId, count: Count) {
         let Some(index) = self.index_of(id.seq()) else {
             return;
@@ -668,7 +716,7 @@ impl Projection {
         let visible = message.visible();
         self.totals.swap(message, visible, |message| {
             if let Some(form) = message.forms.last_mut() {
-                form.skeleton.tokens.get_or_insert(count);
+                form.skeleton.tokens = Some(count);
             }
         });
     }

@@ -225,13 +225,14 @@ impl Projection {
         }
     }
 
-    /// Items from here on are not those that were hashed.
+    /// Items from here on are not those that were hashed, nor those that were sent.
     fn changed_from(&mut self, rank: Rank) {
-        if self.digests.is_empty() {
+        if self.digests.is_empty() && self.sent_items == 0 {
             return;
         }
         let (Ok(at) | Err(at)) = self.items.position(rank);
         self.digests.truncate(at);
+        self.sent_items = self.sent_items.min(at);
     }
 
     /// Computes the digests that are missing. Apart from the step, so that what nobody asks for is

@@ -24,11 +24,11 @@ use ctxlog::testkit::result;
 const HEADS: [(&str, &str); 2] = [
     (
         "recorded",
-        "0537f6cd03e9e2f1aaed300a17aedceebdaa5c946debb2a5529344165723dd1a",
+        "99b1020dcf780e737ff1e195b392d1f7f863d2d74ea3620ade30da7e51d8a586",
     ),
     (
         "imported",
-        "5cda43c4dadf52f9472f328a5d9b126ab3be79091bad473555e6ac1c92b53ab1",
+        "b97fd683cb2f2cc7d1251ced85e93185959f92e1d888a9bde0277184ab7f8c23",
     ),
 ];
 
@@ -278,12 +278,13 @@ fn bodies() -> Vec<Entry> {
         parts: vec![PartSkeleton {
             kind: PartKind::Result,
             bytes: 3,
-            flags: 31,
+            flags: 63,
             name: Some("t".into()),
             label: Some("c".into()),
             answers: Some((Seq(4), 1)),
         }],
         utf16: 5,
+        by_script: 6,
         tokens: Some(count.clone()),
     };
     let stand_in = |kind, n| StandIn {
@@ -337,6 +338,7 @@ fn bodies() -> Vec<Entry> {
         settings: Some(settings),
         open_calls: Some(OpenCalls::Keep),
         limits: vec![("bytes".into(), 6)],
+        consolidation: Some("never".into()),
     };
     let appended = Appended {
         skeleton,

@@ -101,8 +101,23 @@ fn picture(cx: &mut Context, s: &Status) -> Result<(), Failure> {
         let words = legend.get(n).map_or("", String::as_str);
         cx.out.line(format!("  {cells}   {words}").trim_end())?;
     }
-    cx.out
-        .line(&cx.look.dim(&format!("  counted by {}", s.method)))
+    cx.out.line(
+        &cx.look
+            .dim(&format!("  counted by {}{}", s.method, beside(s))),
+    )
+}
+
+/// What of the count is no message, and what is in no count.
+fn beside(s: &Status) -> String {
+    let overhead = match s.overhead {
+        0 => String::new(),
+        n => format!(", request settings {} tok", number(n)),
+    };
+    let media = match s.uncounted {
+        0 => String::new(),
+        n => format!(", {} not counted", human::things(n, "media part")),
+    };
+    overhead + &media
 }
 
 fn totals(cx: &mut Context, s: &Status) -> Result<(), Failure> {
@@ -200,6 +215,22 @@ fn details(cx: &mut Context, s: &Status) -> Result<(), Failure> {
         };
         cx.text(
             &format!("summaries    {asked}, {ok} answered: {input} tok in, {output} out{unknown}"),
+            13,
+        )?;
+    }
+    for a in &s.accuracy {
+        let (method, calls) = (human::escape(&a.method), human::things(a.calls, "call"));
+        cx.text(
+            &format!("accuracy     {method} came to {} of what was reported (median of {calls}), at worst {}", a.median, a.worst),
+            13,
+        )?;
+    }
+    for cost in s.invalidated.iter().filter(|cost| cost.amount > 0) {
+        let (size, method) = (entry::size(cost), human::escape(&cost.method));
+        cx.text(
+            &format!(
+                "cache cost   {size} sent before had to be read anew after visits  ({method})"
+            ),
             13,
         )?;
     }

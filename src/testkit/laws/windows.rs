@@ -12,7 +12,7 @@ use crate::testkit::case::{Case, Run, Step};
 use crate::testkit::model::{Moment, Out};
 use crate::testkit::script::Script;
 use crate::testkit::world::{Failure, World};
-use crate::window::{Conservation, Projection, Window};
+use crate::window::{Conservation, ESTIMATE, Projection, Window};
 
 pub(super) fn ids(window: &Window) -> Vec<u64> {
     window.items.iter().map(|item| item.id.seq().0).collect()
@@ -310,10 +310,12 @@ fn undoes(world: &World, entry: Seq) -> Found {
 }
 
 /// Between changes a window only grows at its end, and so does what is sent; each visit names the
-/// first place that changed.
+/// first place that changed, and what that costs of what the newest call was sent.
 pub(super) fn stable_prefix(case: &Case<'_>) -> Found {
     let run = case.run()?;
     let mut before = Vec::new();
+    // What the newest call was sent, as far as the window still begins so.
+    let mut sent: Vec<(u64, u64, u64)> = Vec::new();
     for entry in &run.entries {
         let after = items(&run.world.chat.window_after(entry.seq)?);
         let common = before
@@ -330,6 +332,8 @@ pub(super) fn stable_prefix(case: &Case<'_>) -> Found {
                     "{} says {said:?} was the first change, it was {first:?}",
                     entry.seq
                 );
+                let lost = sent.get(common..).unwrap_or_default();
+                costs(run, entry.seq, visited, lost)?;
             }
             Body::Edited(_) => {}
             body => {
@@ -342,9 +346,45 @@ pub(super) fn stable_prefix(case: &Case<'_>) -> Found {
                 );
             }
         }
+        sent.truncate(common);
+        if matches!(entry.body, Body::Called(_)) {
+            sent.clone_from(&after);
+        }
         before = after;
     }
     sent_grows(run)
+}
+
+/// Whether a visit says what its change costs: the tokens of these items, by the method it names.
+fn costs(run: &Run, at: Seq, visit: &Visited, lost: &[(u64, u64, u64)]) -> Found {
+    let said = visit.invalidated.as_ref();
+    demand!(
+        said.is_some() == visit.first_changed.is_some(),
+        "{at} changes {:?} and says it costs {said:?}",
+        visit.first_changed
+    );
+    let Some(said) = said else { return Ok(()) };
+    let sizes = run.world.chat.with_projection(|p| {
+        let sizes = lost.iter().map(|(_, id, _)| {
+            let message = p.message(MessageId(Seq(*id)))?;
+            let skeleton = &message.form_at(Seq(at.0.checked_sub(1)?))?.skeleton;
+            let count = skeleton.tokens.as_ref();
+            match count.filter(|c| c.method == said.method) {
+                Some(count) => Some(count.amount),
+                None if said.method == ESTIMATE => Some(skeleton.utf16.div_ceil(4)),
+                None => None,
+            }
+        });
+        sizes.collect::<Option<Vec<u64>>>()
+    })?;
+    // Counts that were supplied may be gone with the fold that had them.
+    let Some(sizes) = sizes else { return Ok(()) };
+    let sum = sizes.into_iter().fold(0, u64::saturating_add);
+    demand!(
+        said.amount == sum,
+        "{at} says its change costs {said:?}; of what the call was sent it is {sum}"
+    );
+    Ok(())
 }
 
 /// Whether a message supersedes an earlier result.

@@ -16,9 +16,10 @@ use crate::log::{
     Iteration, Json, Kind, Message, Micros, Noted, OpenCalls, Part, PartBody, PartSkeleton,
     Provenance, RequestReason, Returned, Role, Seq, Settings, Shape, Trigger, Usage, Visited,
 };
+use crate::testkit::script::model_of;
 use crate::testkit::summaries::Answers;
 use crate::testkit::world::Request;
-use crate::tokens;
+use crate::tokens::Encoding;
 
 /// What the log says in the place of a result that never came.
 const INTERRUPTED: &str = "[interrupted: no result was recorded for this call]";
@@ -265,7 +266,7 @@ impl Model {
     ) {
         let mut skeleton = skeleton(message, answers);
         if self.chain().iter().any(Rule::counts_tokens) {
-            skeleton.tokens = tokens::count(&message.words());
+            skeleton.tokens = self.encoding().count(&message.words());
         }
         self.words
             .insert((self.next(), 0), Arc::new(message.clone()));
@@ -346,7 +347,8 @@ impl Model {
                 self.summarize(position, &rule, trigger, own, at)?;
                 continue;
             }
-            if let Some(visit) = self.look(position, &rule, own)? {
+            if let Some(mut visit) = self.look(position, &rule, own)? {
+                visit.invalidated = visit.first_changed.map(|place| self.cost(place));
                 self.file(Body::Visited(Box::new(Visited { trigger, ..visit })), at);
             }
         }
@@ -432,11 +434,12 @@ impl Model {
         if self.settings.as_ref() == Some(json) {
             return;
         }
+        let model = model_of(json);
         let settings = Settings {
-            model: Some("m".into()),
+            model: Some(model.into()),
             format: "openai-chat".into(),
             content: BLANK,
-            overhead: tokens::count(&json.0),
+            overhead: Encoding::of(Some(model)).count(&json.0),
         };
         let configured = Configured {
             settings: Some(settings),
@@ -547,6 +550,12 @@ impl Model {
     fn open_calls(&self) -> OpenCalls {
         self.configured(|c| c.open_calls)
             .unwrap_or(OpenCalls::Close)
+    }
+
+    /// What tokens are counted by: the model that the settings in force name decides it.
+    pub(super) fn encoding(&self) -> Encoding {
+        let settings = self.settings();
+        Encoding::of(settings.as_ref().and_then(|s| s.model.as_deref()))
     }
 
     pub(super) fn settings(&self) -> Option<Settings> {

@@ -86,6 +86,9 @@ pub struct Moment {
     pub runs: Vec<u64>,
     /// The calls so far with their windows.
     pub calls: Vec<(u64, BTreeSet<u64>)>,
+    /// What the newest call was sent, as far as the window still begins so: the place, the message and
+    /// the entry that gave its content.
+    pub cached: Vec<(u64, u64, u64)>,
     /// Calls without a final result: message and part.
     pub open: BTreeSet<(u64, u32)>,
     /// Refusals by message.
@@ -166,8 +169,16 @@ impl Moment {
             .collect();
         visible.sort_unstable();
         self.window = visible.into_iter().map(|(_, id)| id).collect();
-        if self.shown() != shown {
+        let now = self.shown();
+        if now != shown {
             self.changed = n;
+        }
+        if matches!(e.body, Body::Called(_)) {
+            self.cached = now;
+        } else {
+            let still = self.cached.iter().zip(&now);
+            let still = still.take_while(|(sent, now)| sent == now).count();
+            self.cached.truncate(still);
         }
         let window: BTreeSet<u64> = self.window.iter().copied().collect();
         for (id, spans) in &mut self.refusals {
@@ -177,10 +188,13 @@ impl Moment {
         }
     }
 
-    /// The window: each message with the entry that gave its content.
-    fn shown(&self) -> Vec<(u64, u64)> {
-        let given = |id: &u64| Some((*id, self.get(*id)?.forms.last()?.1));
-        self.window.iter().filter_map(given).collect()
+    /// The window: the place of each message, the message, the entry that gave its content.
+    fn shown(&self) -> Vec<(u64, u64, u64)> {
+        let shown = |id: &u64| {
+            let m = self.get(*id)?;
+            Some((m.place, m.id, m.forms.last()?.1))
+        };
+        self.window.iter().filter_map(shown).collect()
     }
 
     fn append(&mut self, n: u64, a: &Appended) {

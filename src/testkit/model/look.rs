@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::decide::{BLANK, Model};
 use super::guard::{Fate, Group, Units, Wish, after, amount};
 use crate::log::{
-    Body, Change, GroupReason, Left, LeftReason, Ranges, Reading, Refused, Seq, Settings, Skeleton,
-    StandIn, StandInKind, Trigger, Unit, VisitOutcome, Visited,
+    Body, Change, Count, GroupReason, Left, LeftReason, Ranges, Reading, Refused, Seq, Settings,
+    Skeleton, StandIn, StandInKind, Trigger, Unit, VisitOutcome, Visited,
 };
 
 /// The method of the guess "a quarter of the UTF-16 length".
 const ESTIMATE: &str = "estimate:utf16/4";
+/// The method of the guess by script.
+const SCRIPT: &str = "estimate:script";
 
 /// A strategy of the chain: its resolved spec, and its parameters by name.
 #[derive(Clone, Debug)]
@@ -88,7 +90,9 @@ impl Rule {
     /// Whether it looks at counted tokens, so that messages carry their counts.
     pub(super) fn counts_tokens(&self) -> bool {
         match self.name() {
-            "token-budget" | "summarize-oldest" => self.text("measure") != "estimate",
+            "token-budget" | "summarize-oldest" => {
+                !["estimate", "script"].contains(&self.text("measure"))
+            }
             "clear-tool-results" => self.has("limit"),
             _ => false,
         }
@@ -455,19 +459,30 @@ impl Model {
             .iter()
             .filter_map(|id| Some((*id, self.now.get(*id)?.skeletons.last()?.as_ref())))
             .collect();
-        let method = shown
-            .first()
-            .and_then(|(_, s)| Some(s.tokens.as_ref()?.method.clone()));
-        let same = |s: &Skeleton| s.tokens.as_ref().map(|c| &c.method) == method.as_ref();
-        let counted = measure != "estimate" && shown.iter().all(|(_, s)| same(s));
-        let method = method
-            .filter(|_| counted)
-            .unwrap_or_else(|| ESTIMATE.to_owned());
-        let size = |s: &Skeleton| match &s.tokens {
+        let counts = self.chain().iter().any(Rule::counts_tokens);
+        let by_tokenizer = !["estimate", "script"].contains(&measure);
+        let counted = |(id, s): &(u64, &Skeleton)| {
+            let again = counts.then(|| self.count_again(*id)).flatten();
+            again.or_else(|| s.tokens.clone())
+        };
+        let counts: Vec<Option<Count>> = shown.iter().map(counted).collect();
+        let first = counts.first().cloned().flatten().map(|c| c.method);
+        let same = |c: &Option<Count>| c.as_ref().map(|c| &c.method) == first.as_ref();
+        let uniform = by_tokenizer && counts.iter().all(same);
+        let method = match first.filter(|_| uniform) {
+            Some(method) => method,
+            None if measure == "script" => SCRIPT.to_owned(),
+            None => ESTIMATE.to_owned(),
+        };
+        let size = |(s, count): (&Skeleton, &Option<Count>)| match count {
             Some(count) if count.method == method => count.amount,
+            _ if method == SCRIPT => s.by_script,
             _ => s.utf16.div_ceil(4),
         };
-        let items: Vec<(u64, u64)> = shown.iter().map(|(id, s)| (*id, size(s))).collect();
+        let sizes = shown.iter().zip(&counts);
+        let items: Vec<(u64, u64)> = sizes
+            .map(|((id, s), count)| (*id, size((s, count))))
+            .collect();
         let sum = |from| {
             items
                 .iter()
@@ -485,6 +500,27 @@ impl Model {
                 let total = sum(0).saturating_add(overhead(self.settings().as_ref(), &method));
                 Ok((method, by_id, total))
             }
+        }
+    }
+
+    /// The words of a message as it is now, counted by the encoding that is in force.
+    fn count_again(&self, id: u64) -> Option<Count> {
+        let message = self.now.get(id)?;
+        let (given, payload) = (message.forms.last()?.1, message.given.last()?.0);
+        let words = self.words.get(&(given, payload))?.words();
+        self.encoding().count(&words)
+    }
+
+    /// What a change from this place on costs a prompt cache: the tokens of what the newest call was
+    /// sent, as far as the window still begins so, from there on.
+    pub(super) fn cost(&self, place: Seq) -> Reading {
+        let (method, items, _) = self.tokens("tiktoken").unwrap_or_default();
+        let sent = self.now.cached.iter().filter(|(at, _, _)| *at >= place.0);
+        let sizes = sent.filter_map(|(_, id, _)| items.get(id).copied());
+        Reading {
+            unit: Unit::Token,
+            method: method.into(),
+            amount: sizes.fold(0, u64::saturating_add),
         }
     }
 
@@ -606,7 +642,9 @@ fn overhead(settings: Option<&Settings>, method: &str) -> u64 {
     let Some(settings) = settings else { return 0 };
     match settings.overhead.as_ref().filter(|c| c.method == method) {
         Some(counted) => counted.amount,
-        None if method == ESTIMATE => settings.content.bytes.saturating_sub(1).div_ceil(4),
+        None if [ESTIMATE, SCRIPT].contains(&method) => {
+            settings.content.bytes.saturating_sub(1).div_ceil(4)
+        }
         None => 0,
     }
 }

@@ -10,7 +10,6 @@ use crate::log::{
     Author, Change, GroupReason, LeftReason, Message, Part, PartKind, PartSkeleton, Role, Skeleton,
     Unit,
 };
-use crate::tokens;
 
 impl Model {
     /// The tool that a result is of: the one that its call names.
@@ -116,6 +115,7 @@ impl Model {
         let takes = |notice: &Skeleton| match &notice.tokens {
             _ if !by_tokens => 0,
             Some(count) if wish.before.method.ends_with(&count.method) => count.amount,
+            _ if wish.before.method == "estimate:script" => notice.by_script,
             _ => notice.utf16.div_ceil(4),
         };
         let mut room = takes(&self.notice(rule, groups, fates)?);
@@ -198,7 +198,7 @@ impl Model {
     ) -> Skeleton {
         let mut seen = skeleton(message, answers);
         if self.chain().iter().any(Rule::counts_tokens) {
-            seen.tokens = tokens::count(&message.words());
+            seen.tokens = self.encoding().count(&message.words());
         }
         seen
     }

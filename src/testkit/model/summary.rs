@@ -43,7 +43,7 @@ impl Model {
         own: &[&Visited],
         at: Option<Micros>,
     ) -> Result<(), String> {
-        let visit = match self.wanted(position, rule) {
+        let mut visit = match self.wanted(position, rule) {
             Wanted::Nothing => return Ok(()),
             Wanted::Says(visit) => visit,
             Wanted::Summary(plan) => {
@@ -54,6 +54,7 @@ impl Model {
                 self.conclude(position, rule, &plan, own)?
             }
         };
+        visit.invalidated = visit.first_changed.map(|place| self.cost(place));
         let asked = !visit.attempts.is_empty();
         self.file(
             crate::log::Body::Visited(Box::new(Visited { trigger, ..visit })),
@@ -108,7 +109,8 @@ impl Model {
             visit
         };
         let claims = sources.iter().filter_map(|(id, _)| self.now.get(*id));
-        let only_claims = claims.filter(|m| m.sources.is_some() && !m.notice).count() == sources.len();
+        let only_claims =
+            claims.filter(|m| m.sources.is_some() && !m.notice).count() == sources.len();
         if sources.is_empty() || (only_claims && sources.len() == 1) {
             let told = previous.is_some_and(|(_, v)| {
                 v.change == Change::default() && asked(v) && v.attempts.is_empty()
@@ -345,7 +347,9 @@ impl Model {
     ) -> Result<Vec<Attempt>, String> {
         let said = self.answer(rule);
         let words = self.answers.says();
-        let blank = said.as_ref().is_some_and(|(text, _)| text.trim().is_empty());
+        let blank = said
+            .as_ref()
+            .is_some_and(|(text, _)| text.trim().is_empty());
         let one = Attempt {
             summarizer: NAME.to_owned(),
             sources: self.now.ranges(&plan.ids()),
