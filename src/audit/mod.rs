@@ -1,6 +1,7 @@
 //! Questions about a log. Answers are values that serialise to the JSON that tools rely on.
 
 mod chain;
+mod each;
 mod export;
 mod laws;
 mod lint;
@@ -13,6 +14,7 @@ mod why;
 mod window;
 
 pub use chain::Payloads;
+pub use each::{Answer, verify_each};
 pub use export::{
     ENTRY_SCHEMA, ExportError, entry_json, export, import_lines, neutral_json, outcome, readable,
 };
