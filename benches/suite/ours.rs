@@ -1,5 +1,6 @@
 //! ctxlog as the measures use it.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -74,8 +75,11 @@ pub fn sync(store: &Store) {
 pub fn verify(store: &Store) {
     let listed = store.list().expect("a listing");
     assert!(!listed.is_empty(), "nothing is verified");
-    for one in listed {
-        let verified = ctxlog::audit::verify(store, &one, &mut |_, _| {}).expect("a verdict");
-        assert!(verified.ok, "{}: {:?}", one.name.name, verified.problems);
-    }
+    ctxlog::audit::verify_each(store, &listed, &mut |_, _| {}, &mut |_, verified| {
+        let verified = verified.expect("a verdict");
+        let name = &verified.conversation;
+        assert!(verified.ok, "{name}: {:?}", verified.problems);
+        ControlFlow::Continue(())
+    })
+    .expect("threads to verify");
 }

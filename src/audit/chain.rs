@@ -1,12 +1,11 @@
 //! The half of `verify` that needs no fold: does each entry stand where it should, and are its words
 //! what it committed to?
 //!
-//! A log is read by one thread and hashed by a second, so that whoever folds it waits for neither.
-//! Only the first asks the store, and it reads to the log's end whatever the others find: what a
-//! store is asked does not depend on which thread is faster.
+//! What is read goes on in lots, to whoever folds it in the same thread, or by way of one that hashes.
+//! The store is asked by the reader alone, and it reads to the log's end whatever the others find: what
+//! a store is asked does not depend on which thread is faster.
 
 use std::ops::{ControlFlow, Range};
-use std::sync::mpsc::{Receiver, SyncSender};
 
 use serde::Serialize;
 
@@ -158,47 +157,60 @@ impl Lot {
         from..self.bytes.len()
     }
 
-    fn hash(&mut self) {
+    /// Hashes what was read.
+    pub(super) fn hash(&mut self) {
         let bytes = |range: &Range<usize>| self.bytes.get(range.clone()).unwrap_or_default();
         for link in &mut self.links {
             link.hash = entry::hash(bytes(&link.bytes));
             let words = self.words.get(link.words.clone());
             for words in words.into_iter().flatten() {
-                let counter = match words.state(bytes) {
-                    Ok(true) => &mut link.payloads.intact,
-                    Ok(false) => &mut link.payloads.redacted,
-                    Err(what) => {
-                        link.lost
-                            .push(format!("the payload of {}: {what}", link.seq));
-                        &mut link.payloads.lost
-                    }
-                };
-                *counter = counter.saturating_add(1);
+                let state = words.state(bytes);
+                link.count(state);
             }
         }
+    }
+}
+
+impl Link {
+    /// Counts a payload: whether it is there, as committed to, or was destroyed on purpose.
+    fn count(&mut self, state: Result<bool, String>) {
+        let counter = match state {
+            Ok(true) => &mut self.payloads.intact,
+            Ok(false) => &mut self.payloads.redacted,
+            Err(what) => {
+                let seq = self.seq;
+                self.lost.push(format!("the payload of {seq}: {what}"));
+                &mut self.payloads.lost
+            }
+        };
+        *counter = counter.saturating_add(1);
     }
 }
 
 impl Words {
-    /// Whether they are there, as committed to; they may have been destroyed on purpose.
     fn state<'a>(&self, bytes: impl Fn(&Range<usize>) -> &'a [u8]) -> Result<bool, String> {
         match &self.found {
             Err(what) => Err(what.clone()),
             Ok(None) => Ok(false),
-            Ok(Some(found)) if intact(&found.salt, bytes(&found.at), &self.committed) => {
-                self.blobs.clone().map_or(Ok(true), Err)
+            Ok(Some(found)) => {
+                let blobs = self.blobs.clone().map_or(Ok(()), Err);
+                judge(&found.salt, bytes(&found.at), &self.committed, blobs)
             }
-            Ok(Some(_)) => Err("does not match the entry's commitment".to_owned()),
         }
     }
 }
 
-/// Hashes what was read, and hands it on.
-pub(super) fn hash(lots: &Receiver<Lot>, give: &SyncSender<Lot>) {
-    for mut lot in lots {
-        lot.hash();
-        // Whoever no longer listens has ended by a panic, which tells more.
-        let _ = give.send(lot);
+/// Whether words are there as committed to, with their blobs.
+fn judge(
+    salt: &[u8; 32],
+    bytes: &[u8],
+    committed: &Commitment,
+    blobs: Result<(), String>,
+) -> Result<bool, String> {
+    if intact(salt, bytes, committed) {
+        blobs.map(|()| true)
+    } else {
+        Err("does not match the entry's commitment".to_owned())
     }
 }
 
@@ -207,24 +219,29 @@ pub(super) struct Reader<'a> {
     backend: &'a dyn Backend,
     id: ConversationId,
     secret: Option<Secret>,
+    /// Whether to hash what is read where it lies, instead of copying it for somebody else to hash.
+    hashes: bool,
     lot: Lot,
-    /// Lots that were done with.
-    used: Receiver<Lot>,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(backend: &'a dyn Backend, id: ConversationId, used: Receiver<Lot>) -> Self {
+    pub(super) fn new(backend: &'a dyn Backend, id: ConversationId, hashes: bool) -> Self {
         Self {
             backend,
             id,
             secret: None,
+            hashes,
             lot: Lot::default(),
-            used,
         }
     }
 
-    /// Ends early where the store fails, and says how.
-    pub(super) fn read(mut self, to: Seq, give: &SyncSender<Lot>) -> Result<(), StoreError> {
+    /// Gives each full lot away, for one that was done with. Ends early where the store fails, and says
+    /// how.
+    pub(super) fn read(
+        mut self,
+        to: Seq,
+        give: &mut dyn FnMut(Lot) -> Lot,
+    ) -> Result<(), StoreError> {
         let (backend, id) = (self.backend, self.id);
         let read = backend.records(id, Seq(0), to, &mut |seq, bytes, payload| {
             self.record(seq, bytes, payload);
@@ -237,57 +254,66 @@ impl<'a> Reader<'a> {
         read
     }
 
-    fn hand_over(&mut self, give: &SyncSender<Lot>) {
-        let mut next = self.used.try_recv().unwrap_or_default();
-        next.clear();
-        // As above.
-        let _ = give.send(std::mem::replace(&mut self.lot, next));
+    fn hand_over(&mut self, give: &mut dyn FnMut(Lot) -> Lot) {
+        self.lot = give(std::mem::take(&mut self.lot));
+        self.lot.clear();
     }
 
     fn record(&mut self, seq: Seq, bytes: &[u8], payload: PayloadAt<'_>) {
         let entry = entry::decode_entry(bytes).map_err(|error| error.to_string());
         let from = self.lot.words.len();
-        let commitments = entry.as_ref().map(|e| e.body.commitments());
-        for (index, committed) in (0_u32..).zip(commitments.unwrap_or_default()) {
-            let words = self.words(seq, payload(index), committed);
-            self.lot.words.push(words);
-        }
-        let link = Link {
+        let mut link = Link {
             seq,
             entry,
-            bytes: self.lot.keep(bytes),
-            words: from..self.lot.words.len(),
+            bytes: 0..0,
+            words: from..from,
             hash: Hash::ZERO,
             payloads: Payloads::default(),
             lost: Vec::new(),
         };
+        let commitments = link.entry.as_ref().map(|e| e.body.commitments());
+        for (index, committed) in (0_u32..).zip(commitments.unwrap_or_default()) {
+            self.words(&mut link, payload(index), committed);
+        }
+        if self.hashes {
+            link.hash = entry::hash(bytes);
+        } else {
+            link.bytes = self.lot.keep(bytes);
+            link.words = from..self.lot.words.len();
+        }
         self.lot.links.push(link);
     }
 
     fn words(
         &mut self,
-        seq: Seq,
+        link: &mut Link,
         found: Result<Option<PayloadRef<'_>>, StoreError>,
         committed: Commitment,
-    ) -> Words {
-        let mut blobs = None;
-        let found = match found {
-            Err(error) => Err(error.to_string()),
-            Ok(None) => Ok(None),
-            Ok(Some(PayloadRef { salt, bytes })) => {
-                if seq == Seq(0) {
-                    self.secret = payload::decode_secret(&bytes).ok();
-                }
-                blobs = self.blobs(&bytes).err();
-                let at = self.lot.keep(&bytes);
-                Ok(Some(Salted { salt, at }))
+    ) {
+        let mut blobs = Ok(());
+        if let Ok(Some(found)) = &found {
+            if link.seq == Seq(0) {
+                self.secret = payload::decode_secret(&found.bytes).ok();
             }
-        };
-        Words {
-            committed,
-            found,
-            blobs,
+            blobs = self.blobs(&found.bytes);
         }
+        if self.hashes {
+            return link.count(match found {
+                Err(error) => Err(error.to_string()),
+                Ok(None) => Ok(false),
+                Ok(Some(PayloadRef { salt, bytes })) => judge(&salt, &bytes, &committed, blobs),
+            });
+        }
+        let keep = |PayloadRef { salt, bytes }: PayloadRef<'_>| Salted {
+            salt,
+            at: self.lot.keep(&bytes),
+        };
+        let found = found.map(|found| found.map(keep));
+        self.lot.words.push(Words {
+            committed,
+            found: found.map_err(|error| error.to_string()),
+            blobs: blobs.err(),
+        });
     }
 
     /// Looks at the blobs a payload mentions.

@@ -63,7 +63,7 @@ impl Laws {
         }
     }
 
-    /// Looks at a fold after an entry was applied.
+    /// Looks at a fold after an entry was applied. A message's skeleton is looked for in the fold.
     pub fn after(&mut self, state: &Projection, entry: &Entry) {
         match &entry.body {
             Body::Visited(visited) => {
@@ -73,10 +73,11 @@ impl Laws {
             Body::Edited(edited) => self.closure(state, entry.seq, &edited.change),
             Body::Appended(a) => {
                 let id = MessageId(entry.seq);
-                let edges = a
-                    .skeleton
-                    .parts
-                    .iter()
+                let skeleton = state.message(id).and_then(MessageState::skeleton);
+                let parts = skeleton.map(|s| &s.parts);
+                let edges = parts
+                    .into_iter()
+                    .flatten()
                     .filter_map(|p| p.answers)
                     .map(|(s, _)| s);
                 // A message may only hang on earlier ones (a native result on its own message).

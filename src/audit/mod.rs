@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod chain;
+mod each;
 mod export;
 mod laws;
 mod lint;
@@ -15,6 +16,7 @@ mod window;
 
 pub use accuracy::{Accuracy, Ratio};
 pub use chain::Payloads;
+pub use each::{Answer, verify_each};
 pub use export::{
     ENTRY_SCHEMA, ExportError, entry_json, export, import_lines, neutral_json, outcome, readable,
 };

@@ -11,7 +11,7 @@ use crate::log::{Body, Entry, Hash, Head, Provenance, Seq};
 use crate::store::{Backend, Listed, StoreError};
 use crate::window::Passing;
 
-use super::chain::{Chain, Link, Payloads, Reader, hash};
+use super::chain::{Chain, Link, Lot, Payloads, Reader};
 use super::laws::{LAWS, Laws};
 
 /// How many lots of entries may have been read and wait to be folded.
@@ -61,9 +61,30 @@ pub struct Verified {
     pub head: Option<Head>,
 }
 
+/// Logs of fewer entries are verified before other threads have begun to help.
+const LONG: u64 = 4_096;
+
+/// Who does the work on a log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Hands {
+    /// This thread alone.
+    One,
+    /// One thread reads, one hashes, this one checks the chain and folds: none is far ahead of another.
+    Three,
+}
+
+impl Hands {
+    fn of(recorded: Head) -> Self {
+        if recorded.seq.0 < LONG {
+            Self::One
+        } else {
+            Self::Three
+        }
+    }
+}
+
 /// Verifies one conversation. `progress` hears how many entries are done, and of how many.
 ///
-/// One thread reads, one hashes, this one checks the chain and folds: none is far ahead of another.
 /// The fold forgets what left the window, so that the memory this takes is that of the window. A log
 /// that names something again that was forgotten is read once more, and that is remembered then.
 ///
@@ -74,11 +95,21 @@ pub fn verify(
     listed: &Listed,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Verified, Error> {
+    verify_by(None, store, listed, progress)
+}
+
+/// The same, by so many hands; by as many as its length asks for where nobody says.
+pub(super) fn verify_by(
+    hands: Option<Hands>,
+    store: &Store,
+    listed: &Listed,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Verified, Error> {
     let mut remember = BTreeSet::new();
     loop {
         let state = Passing::default().remembering(remember.clone());
         let mut check = Check::new(listed, state);
-        let head = check.pass(store.backend(), progress)?;
+        let head = check.pass(hands, store.backend(), progress)?;
         let named = check.state.named();
         if named.is_empty() {
             return Ok(check.finish(head));
@@ -130,6 +161,7 @@ impl<'a> Check<'a> {
     /// Goes through the log once; gives the head it had.
     fn pass(
         &mut self,
+        hands: Option<Hands>,
         backend: &dyn Backend,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Option<Head>, Error> {
@@ -145,7 +177,15 @@ impl<'a> Check<'a> {
             }
         };
         if let Some(head) = head {
-            self.read(backend, head, progress)?;
+            let hands = hands.unwrap_or_else(|| Hands::of(head));
+            let read = match hands {
+                Hands::One => self.read(backend, head, progress),
+                Hands::Three => self.read_ahead(backend, head, progress)?,
+            };
+            self.broken = read.is_err();
+            if self.chain_broken.is_none() {
+                self.ends(head, read);
+            }
         }
         if self.broken {
             // Reading ended at the first damage; this tells of the rest.
@@ -177,23 +217,45 @@ impl<'a> Check<'a> {
         backend: &dyn Backend,
         recorded: Head,
         progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<(), Error> {
+    ) -> Result<(), StoreError> {
+        let reader = Reader::new(backend, self.listed.conversation, true);
+        reader.read(recorded.seq, &mut |mut lot| {
+            self.lot(&mut lot, recorded, progress);
+            lot
+        })
+    }
+
+    /// The same, with two more threads. Lots go round, so that each thread frees what it took: that is
+    /// a quarter of the work.
+    fn read_ahead(
+        &mut self,
+        backend: &dyn Backend,
+        recorded: Head,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Result<(), StoreError>, Error> {
         let (give_back, used) = mpsc::channel();
-        let reader = Reader::new(backend, self.listed.conversation, used);
-        let (give, lots) = mpsc::sync_channel(AHEAD);
-        let (give_links, links) = mpsc::sync_channel(AHEAD);
-        let total = recorded.seq.0.saturating_add(1);
+        let reader = Reader::new(backend, self.listed.conversation, false);
+        let (give, lots) = mpsc::sync_channel::<Lot>(AHEAD);
+        let (give_hashed, hashed) = mpsc::sync_channel::<Lot>(AHEAD);
+        // Whoever no longer listens to another has ended by a panic, which tells more.
+        let hash = move || {
+            for mut lot in lots {
+                lot.hash();
+                let _ = give_hashed.send(lot);
+            }
+        };
+        let read = move || {
+            reader.read(recorded.seq, &mut |lot| {
+                let _ = give.send(lot);
+                used.try_recv().unwrap_or_default()
+            })
+        };
         let read = thread::scope(|scope| {
             let named = |name: &str| thread::Builder::new().name(name.to_owned());
-            let hasher = named("ctxlog-hash");
-            hasher.spawn_scoped(scope, move || hash(&lots, &give_links))?;
-            let started = named("ctxlog-read");
-            let reader = started.spawn_scoped(scope, move || reader.read(recorded.seq, &give))?;
-            for mut lot in links {
-                for link in &mut lot.links {
-                    progress(link.seq.0, total);
-                    self.link(link);
-                }
+            named("ctxlog-hash").spawn_scoped(scope, hash)?;
+            let reader = named("ctxlog-read").spawn_scoped(scope, read)?;
+            for mut lot in hashed {
+                self.lot(&mut lot, recorded, progress);
                 let _ = give_back.send(lot); // the last ones are not needed any more
             }
             Ok(reader.join())
@@ -202,12 +264,15 @@ impl<'a> Check<'a> {
             what: "starting a thread to verify".into(),
             source,
         })?;
-        let read = read.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        self.broken = read.is_err();
-        if self.chain_broken.is_none() {
-            self.ends(recorded, read);
+        Ok(read.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    }
+
+    fn lot(&mut self, lot: &mut Lot, recorded: Head, progress: &mut dyn FnMut(u64, u64)) {
+        let total = recorded.seq.0.saturating_add(1);
+        for link in &mut lot.links {
+            progress(link.seq.0, total);
+            self.link(link);
         }
-        Ok(())
     }
 
     /// The end of what was read: is it the end of the log?
@@ -237,7 +302,7 @@ impl<'a> Check<'a> {
             return;
         }
         let seq = link.seq;
-        let followed = match &link.entry {
+        let followed = match &mut link.entry {
             Ok(entry) => self.chain.follow(seq, entry, link.hash).map(|()| entry),
             Err(what) => Err(what.as_str()),
         };
@@ -254,7 +319,7 @@ impl<'a> Check<'a> {
             self.bad(Some(seq), what);
         }
         self.laws.before(self.state.state(), entry);
-        self.state.apply(entry);
+        self.state.absorb(entry);
         self.laws.after(self.state.state(), entry);
         self.window_of(entry);
         for message in self.state.forget() {

@@ -37,6 +37,14 @@ impl Progress {
         bar.set_length(total);
         bar.set_position(done);
     }
+
+    /// Does something that writes lines, without the bar in between.
+    pub fn aside<T>(&self, work: impl FnOnce() -> T) -> T {
+        match &self.bar {
+            Some(bar) => bar.suspend(work),
+            None => work(),
+        }
+    }
 }
 
 fn bar(what: &'static str, total: u64) -> ProgressBar {

@@ -74,11 +74,22 @@ impl Passing {
 
     /// Applies the next entry.
     pub fn apply(&mut self, entry: &Entry) {
+        self.name(entry);
+        self.state.apply(entry);
+    }
+
+    /// Applies the next entry, whose skeleton nobody reads afterwards: it is not copied.
+    pub(crate) fn absorb(&mut self, entry: &mut Entry) {
+        self.name(entry);
+        self.state.absorb(entry);
+    }
+
+    /// Notes what an entry names that was forgotten.
+    fn name(&mut self, entry: &Entry) {
         let (forgotten, named) = (&self.forgotten, &mut self.named);
         name(&entry.body, &mut |first, last| {
             named.extend(forgotten.within(first, last));
         });
-        self.state.apply(entry);
     }
 
     /// Forgets what left the window, where there is enough of it; gives what was forgotten.

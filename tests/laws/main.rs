@@ -29,4 +29,5 @@ mod past;
 mod properties;
 #[path = "../common/talk.rs"]
 mod talk;
+mod verify;
 mod work;

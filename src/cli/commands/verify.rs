@@ -1,5 +1,6 @@
 //! `verify`: does the log hang together?
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
@@ -27,21 +28,29 @@ pub fn run(cx: &mut Context, args: &args::Verify) -> Result<u8, Failure> {
     };
     let unopened = broken.as_ref().map(|failure| failure.message.clone());
     let mut damaged = BTreeSet::new();
-    for listed in &chosen {
-        let mut verified = one(cx, &store, listed)?;
-        if let Some(why) = &unopened {
-            unvouched(&mut verified, why);
-        }
-        if !verified.ok {
-            damaged.insert(listed.conversation);
-            broken = broken.or_else(|| Some(failure(&verified)));
-        }
-        if cx.json {
-            cx.out.json(&verified)?;
+    let mut told = Ok(());
+    let progress = RefCell::new(Progress::new(cx.progress, "verifying"));
+    let mut at = |done, total| progress.borrow_mut().at(done, total);
+    audit::verify_each(&store, &chosen, &mut at, &mut |listed, verified| {
+        let verified = verified.map_err(Failure::from).and_then(|mut verified| {
+            if let Some(why) = &unopened {
+                unvouched(&mut verified, why);
+            }
+            if !verified.ok {
+                damaged.insert(listed.conversation);
+                broken = broken.take().or_else(|| Some(failure(&verified)));
+            }
+            progress.borrow().aside(|| tell(cx, &verified))
+        });
+        told = verified;
+        if told.is_ok() {
+            ControlFlow::Continue(())
         } else {
-            show(cx, &verified)?;
+            ControlFlow::Break(())
         }
-    }
+    })?;
+    drop(progress);
+    told?;
     if cx.conversation.is_none() {
         broken = broken.or(beside(&store, &damaged)?);
     }
@@ -124,10 +133,12 @@ fn open(cx: &Context, args: &args::Verify) -> Result<(Store, Option<Failure>), F
     }
 }
 
-fn one(cx: &Context, store: &Store, listed: &Listed) -> Result<Verified, Failure> {
-    let mut progress = Progress::new(cx.progress, "verifying");
-    let mut at = |done, total| progress.at(done, total);
-    Ok(audit::verify(store, listed, &mut at)?)
+fn tell(cx: &mut Context, verified: &Verified) -> Result<(), Failure> {
+    if cx.json {
+        cx.out.json(verified)
+    } else {
+        show(cx, verified)
+    }
 }
 
 /// Damage of the store that no verdict told of.

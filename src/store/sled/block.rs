@@ -6,6 +6,8 @@
 //! hashes, words mostly text: apart, both shrink better. Hashes are over what entries hold, so that
 //! blocks can be packed anew.
 
+use std::sync::OnceLock;
+
 use super::frame::length;
 use super::record::Parts;
 use crate::log::Seq;
@@ -32,12 +34,14 @@ const SIZES_BYTES: usize = 2 * NUMBER_BYTES;
 /// The memory of heads and words.
 pub(super) type Memory = [Vec<u8>; 2];
 
-/// A block, unpacked.
+/// A block, unpacked; its words may be packed still.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Block {
     first: Seq,
     heads: Vec<u8>,
-    words: Vec<u8>,
+    words: OnceLock<Vec<u8>>,
+    /// Codec and bytes of words that are not, or were not at first, unpacked.
+    packed: Option<(u8, Vec<u8>)>,
     /// Where each record ends in `heads` and in `words`.
     ends: Vec<(usize, usize)>,
 }
@@ -56,19 +60,48 @@ impl Block {
             .saturating_add(u64::from(length(self.ends.len()))))
     }
 
-    /// Its size in memory, about.
+    /// Its size in memory, about, with its words.
     pub(super) fn bytes(&self) -> usize {
-        self.heads.capacity().saturating_add(self.words.capacity())
+        let words = self.words.get().map_or(self.words_size(), Vec::capacity);
+        let packed = self.packed.as_ref().map_or(0, |(_, bytes)| bytes.len());
+        let sizes = [words, packed].into_iter();
+        sizes.fold(self.heads.capacity(), usize::saturating_add)
     }
 
-    /// The record of an entry.
+    fn words_size(&self) -> usize {
+        self.ends.last().map_or(0, |(_, words)| *words)
+    }
+
+    /// Unpacks the words, where they are not; `None` where they are no words of this block.
+    pub(super) fn unpack_words(&self, codec: &mut Codec) -> Option<()> {
+        if self.words.get().is_none() {
+            let (kind, bytes) = self.packed.as_ref()?;
+            let words = codec.expand(*kind, bytes, self.words_size())?;
+            let _ = self.words.set(words); // another thread may have been faster
+        }
+        Some(())
+    }
+
+    /// The record of an entry, of a block whose words are unpacked.
     pub(super) fn record(&self, seq: Seq) -> Option<Parts<'_>> {
-        self.at(usize::try_from(seq.0.checked_sub(self.first.0)?).ok()?)
+        self.at(self.index(seq)?)
+    }
+
+    /// The head of an entry's record, and how many bytes its words are.
+    pub(super) fn head(&self, seq: Seq) -> Option<(&[u8], usize)> {
+        let index = self.index(seq)?;
+        let ([from, spoken], [head, words]) = self.bounds(index)?;
+        let head = self.heads.get(from.checked_add(SIZES_BYTES)?..head)?;
+        Some((head, words.checked_sub(spoken)?))
+    }
+
+    fn index(&self, seq: Seq) -> Option<usize> {
+        usize::try_from(seq.0.checked_sub(self.first.0)?).ok()
     }
 
     /// The memory it lies in, to be used again.
     pub(super) fn into_memory(self) -> Memory {
-        [self.heads, self.words]
+        [self.heads, self.words.into_inner().unwrap_or_default()]
     }
 
     /// All records in order.
@@ -77,18 +110,25 @@ impl Block {
     }
 
     fn at(&self, index: usize) -> Option<Parts<'_>> {
-        let (head, words) = *self.ends.get(index)?;
-        let (from, spoken) = match index.checked_sub(1) {
-            Some(before) => *self.ends.get(before)?,
-            None => (0, 0),
-        };
+        let ([from, spoken], [head, words]) = self.bounds(index)?;
         Some(Parts {
             head: self.heads.get(from.checked_add(SIZES_BYTES)?..head)?,
-            words: self.words.get(spoken..words)?,
+            words: self.words.get()?.get(spoken..words)?,
         })
     }
 
-    fn read(first: Seq, count: usize, heads: Vec<u8>, words: Vec<u8>) -> Option<Self> {
+    /// Where a record begins and ends, in heads and words.
+    fn bounds(&self, index: usize) -> Option<([usize; 2], [usize; 2])> {
+        let to = *self.ends.get(index)?;
+        let from = match index.checked_sub(1) {
+            Some(before) => *self.ends.get(before)?,
+            None => (0, 0),
+        };
+        Some((from.into(), to.into()))
+    }
+
+    /// A block without its words, which are so many bytes.
+    fn read(first: Seq, count: usize, heads: Vec<u8>, words_size: usize) -> Option<Self> {
         let mut ends = Vec::with_capacity(count.min(heads.len()));
         let (mut head, mut spoken) = (0_usize, 0_usize);
         while let Some(rest) = heads.get(head..).filter(|rest| !rest.is_empty()) {
@@ -99,11 +139,12 @@ impl Block {
             spoken = spoken.checked_add(said)?;
             ends.push((head, spoken));
         }
-        let whole = ends.len() == count && spoken == words.len();
+        let whole = ends.len() == count && spoken == words_size;
         whole.then_some(Self {
             first,
             heads,
-            words,
+            words: OnceLock::new(),
+            packed: None,
             ends,
         })
     }
@@ -192,11 +233,31 @@ pub(super) fn unpack(first: Seq, content: &[u8], codec: &mut Codec) -> Option<Bl
 
 /// Unpacks a block into memory that was used before.
 pub(super) fn unpack_into(
-    [mut heads, mut words]: Memory,
+    [heads, mut words]: Memory,
     first: Seq,
     content: &[u8],
     codec: &mut Codec,
 ) -> Option<Block> {
+    let (block, kind, packed) = unpack_head(heads, first, content, codec)?;
+    codec.expand_into(&mut words, kind, packed, block.words_size())?;
+    block.words.set(words).ok()?;
+    Some(block)
+}
+
+/// Unpacks a block but for its words, which keep their place in it: whoever wants them unpacks them.
+pub(super) fn unpack_heads(first: Seq, content: &[u8], codec: &mut Codec) -> Option<Block> {
+    let (mut block, kind, packed) = unpack_head(Vec::new(), first, content, codec)?;
+    block.packed = Some((kind, packed.to_vec()));
+    Some(block)
+}
+
+/// A block without words; their codec; and their bytes.
+fn unpack_head<'a>(
+    mut heads: Vec<u8>,
+    first: Seq,
+    content: &'a [u8],
+    codec: &mut Codec,
+) -> Option<(Block, u8, &'a [u8])> {
     let ([heads_kind, words_kind], rest) = content.split_first_chunk()?;
     let (count, rest) = number(rest)?;
     let (heads_size, rest) = number(rest)?;
@@ -208,8 +269,8 @@ pub(super) fn unpack_into(
     }
     let (packed_heads, packed_words) = rest.split_at_checked(packed)?;
     codec.expand_into(&mut heads, *heads_kind, packed_heads, heads_size)?;
-    codec.expand_into(&mut words, *words_kind, packed_words, words_size)?;
-    Block::read(first, count, heads, words)
+    let block = Block::read(first, count, heads, words_size)?;
+    Some((block, *words_kind, packed_words))
 }
 
 /// zstd's working memory and our own, kept from one block to the next.
@@ -351,9 +412,15 @@ mod tests {
             let block = unpack(Seq(first), &content, &mut Codec::default()).unwrap();
             prop_assert!(block.records().eq(records.iter().map(|record| parts(record))));
             prop_assert_eq!(block.end(), Seq(first + records.len() as u64));
+            let late = unpack_heads(Seq(first), &content, &mut Codec::default()).unwrap();
             for (seq, record) in (first..).zip(&records) {
                 prop_assert_eq!(block.record(Seq(seq)), Some(parts(record)));
+                let Parts { head, words } = parts(record);
+                prop_assert_eq!(late.head(Seq(seq)), Some((head, words.len())));
             }
+            prop_assert_eq!(late.record(Seq(first)), None);
+            prop_assert_eq!(late.unpack_words(&mut Codec::default()), Some(()));
+            prop_assert!(late.records().eq(block.records()));
             prop_assert_eq!(block.record(block.end()), None);
         }
 
@@ -376,7 +443,10 @@ mod tests {
         ) {
             let mut content = content;
             content.splice(..2, kinds.map(u8::from));
-            let _ = unpack(Seq(u64::MAX), &content, &mut Codec::default());
+            let codec = &mut Codec::default();
+            let _ = unpack(Seq(u64::MAX), &content, codec);
+            let late = unpack_heads(Seq(u64::MAX), &content, codec);
+            let _ = late.and_then(|late| late.unpack_words(codec));
         }
     }
 

@@ -18,6 +18,15 @@ const KEPT_BYTES: usize = 4 << 20;
 /// A larger block is not kept.
 const LARGE_BYTES: usize = KEPT_BYTES / 8;
 
+/// What of a block is wanted unpacked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Want {
+    /// The heads, which hold the entries: most of a block is words.
+    Heads,
+    /// Everything.
+    Words,
+}
+
 /// Where a block is.
 type Place = (ConversationId, Seq);
 
@@ -46,8 +55,14 @@ impl Blocks {
         &self,
         conversation: ConversationId,
         seq: Seq,
-    ) -> Option<Arc<Block>> {
-        self.kept().holding(conversation, seq)
+        want: Want,
+    ) -> Result<Option<Arc<Block>>, StoreError> {
+        let kept = self.kept().holding(conversation, seq);
+        if let Some(block) = kept.as_ref().filter(|_| want == Want::Words) {
+            let unpacked = self.with_codec(|codec| block.unpack_words(codec));
+            unpacked.ok_or_else(|| flawed(conversation, block.first(), seq))?;
+        }
+        Ok(kept)
     }
 
     /// The block that an entry lies in; `None` where it lies in none.
@@ -56,14 +71,12 @@ impl Blocks {
         engine: &Engine,
         conversation: ConversationId,
         seq: Seq,
+        want: Want,
     ) -> Result<Option<Arc<Block>>, StoreError> {
-        let rewritten = {
-            let mut kept = self.kept();
-            if let Some(block) = kept.holding(conversation, seq) {
-                return Ok(Some(block));
-            }
-            kept.rewritten
-        };
+        let rewritten = self.kept().rewritten;
+        if let Some(block) = self.kept_holding(conversation, seq, want)? {
+            return Ok(Some(block));
+        }
         let (from, to) = (
             keys::owned(keys::BLOCK, conversation),
             keys::after(&keys::block(conversation, seq)),
@@ -72,7 +85,8 @@ impl Blocks {
         let Some(first) = last.as_deref().and_then(keys::seq) else {
             return Ok(None);
         };
-        let block = self.read(engine, conversation, first, seq)?.map(Arc::new);
+        let block = self.read(engine, conversation, [first, seq], want)?;
+        let block = block.map(Arc::new);
         if let Some(block) = &block {
             self.kept().keep(conversation, block, rewritten);
         }
@@ -85,9 +99,11 @@ impl Blocks {
         engine: &Engine,
         conversation: ConversationId,
         first: Seq,
+        want: Want,
     ) -> Result<Option<Arc<Block>>, StoreError> {
         let rewritten = self.kept().rewritten;
-        let block = self.read(engine, conversation, first, first)?.map(Arc::new);
+        let block = self.read(engine, conversation, [first, first], want)?;
+        let block = block.map(Arc::new);
         if let Some(block) = &block {
             self.kept().keep(conversation, block, rewritten);
         }
@@ -108,7 +124,7 @@ impl Blocks {
             engine,
             conversation,
             contents: Contents::scan(engine, &from, &to)?.peekable(),
-            codec: Codec::default(),
+            codec: self.codecs().pop().unwrap_or_default(),
             memory: block::Memory::default(),
         })
     }
@@ -118,27 +134,31 @@ impl Blocks {
         &self,
         engine: &Engine,
         conversation: ConversationId,
-        first: Seq,
-        seq: Seq,
+        [first, seq]: [Seq; 2],
+        want: Want,
     ) -> Result<Option<Block>, StoreError> {
-        let what = format!("the block of entries from {first} on");
         let found = engine.content(&keys::block(conversation, first));
-        let found = found.map_err(|error| at(conversation, Some(seq), &what, error))?;
+        let found = found.map_err(|error| at(conversation, Some(seq), &what(first), error))?;
         let Some(content) = found else {
             return Ok(None);
         };
-        let flawed = || ContentError::Flawed("it cannot be unpacked");
-        let block = self.with_codec(|codec| block::unpack(first, &content, codec));
-        let block = block.ok_or_else(|| at(conversation, Some(seq), &what, flawed()));
-        block.map(Some)
+        let unpack = match want {
+            Want::Heads => block::unpack_heads,
+            Want::Words => block::unpack,
+        };
+        let block = self.with_codec(|codec| unpack(first, &content, codec));
+        block.map_or_else(|| Err(flawed(conversation, first, seq)), |b| Ok(Some(b)))
     }
 
     fn with_codec<T>(&self, work: impl FnOnce(&mut Codec) -> T) -> T {
-        let codecs = || self.codecs.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut codec = codecs().pop().unwrap_or_default();
+        let mut codec = self.codecs().pop().unwrap_or_default();
         let done = work(&mut codec);
-        codecs().push(codec);
+        self.codecs().push(codec);
         done
+    }
+
+    fn codecs(&self) -> MutexGuard<'_, Vec<Codec>> {
+        self.codecs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A block was rewritten: what it was is not kept, nor what another thread reads right now.
@@ -151,6 +171,16 @@ impl Blocks {
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn what(first: Seq) -> String {
+    format!("the block of entries from {first} on")
+}
+
+/// A block does not unpack, which whoever asked for the entry `seq` is told.
+fn flawed(conversation: ConversationId, first: Seq, seq: Seq) -> StoreError {
+    let flaw = ContentError::Flawed("it cannot be unpacked");
+    at(conversation, Some(seq), &what(first), flaw)
 }
 
 /// Blocks that follow one another. None is kept.
@@ -198,7 +228,11 @@ impl Run<'_> {
         match bytes.and_then(|bytes| unpack(memory, first, bytes, codec)) {
             Some(block) => Ok(Some(Arc::new(block))),
             // It may have been rewritten while it was read.
-            None => self.blocks.beginning(self.engine, self.conversation, first),
+            None => {
+                let (engine, conversation) = (self.engine, self.conversation);
+                self.blocks
+                    .beginning(engine, conversation, first, Want::Words)
+            }
         }
     }
 
@@ -207,6 +241,13 @@ impl Run<'_> {
         if let Some(block) = Arc::into_inner(block).filter(|b| b.bytes() <= LARGE_BYTES) {
             self.memory = block.into_memory();
         }
+    }
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        let codec = std::mem::take(&mut self.codec);
+        self.blocks.codecs().push(codec);
     }
 }
 

@@ -318,7 +318,11 @@ impl SledStore {
             })
         };
         shared.rewrite(|codec| {
-            let Some(block) = shared.blocks.holding(engine, conversation, seq)? else {
+            let Some(block) =
+                shared
+                    .blocks
+                    .holding(engine, conversation, seq, blocks::Want::Words)?
+            else {
                 return Ok(None);
             };
             let Some(new) = block.record(seq).map(without).transpose()?.flatten() else {

@@ -4,7 +4,8 @@ use std::ops::{ControlFlow, RangeInclusive};
 use std::sync::Arc;
 
 use super::block::Block;
-use super::engine::{ContentError, damaged};
+use super::blocks::Want;
+use super::engine::{ContentError, Flaw, damaged};
 use super::record::{self, Encoded, Held, Parts};
 use super::tail::place;
 use super::{SledStore, check, frame, keys, tally};
@@ -36,12 +37,12 @@ impl SledStore {
             };
             let found = match following {
                 Some(block) => Some(Found::Packed(block)),
-                None => self.find_record(conversation, next)?,
+                None => self.find_record(conversation, next, Want::Heads)?,
             };
             let missing = || place(conversation, Some(next), "the entry is missing".into());
             let found = found.ok_or_else(missing)?;
             in_block = matches!(found, Found::Packed(_));
-            match show_from(&found, next..=to, &mut |seq, record| {
+            match show_from(&found, Want::Heads, next..=to, &mut |seq, record| {
                 show(seq, record.entry)
             }) {
                 Shown::All(behind) if behind > next => next = behind,
@@ -81,9 +82,12 @@ impl SledStore {
             let missing = || place(conversation, Some(next), "the entry is missing".into());
             let found = match packed.beginning(next)? {
                 Some(block) => Found::Packed(block),
-                None => self.find_record(conversation, next)?.ok_or_else(missing)?,
+                None => {
+                    let found = self.find_record(conversation, next, Want::Words)?;
+                    found.ok_or_else(missing)?
+                }
             };
-            let shown = show_from(&found, next..=to, &mut |seq, record| {
+            let shown = show_from(&found, Want::Words, next..=to, &mut |seq, record| {
                 show(seq, record.entry, &|index| Ok(payload_of(record, index)))
             });
             if let Found::Packed(block) = found {
@@ -101,15 +105,15 @@ impl SledStore {
         Ok(())
     }
 
-    /// The block that begins with an entry.
+    /// The heads of the block that begins with an entry.
     fn following(
         &self,
         conversation: ConversationId,
         first: Seq,
     ) -> Result<Option<Arc<Block>>, StoreError> {
         let blocks = &self.shared().blocks;
-        match blocks.kept_holding(conversation, first) {
-            None => blocks.beginning(self.engine(), conversation, first),
+        match blocks.kept_holding(conversation, first, Want::Heads)? {
+            None => blocks.beginning(self.engine(), conversation, first, Want::Heads),
             kept => Ok(kept),
         }
     }
@@ -120,12 +124,13 @@ impl SledStore {
         seq: Seq,
         index: u32,
     ) -> Result<Option<Payload>, StoreError> {
-        let Some(found) = self.find_record(conversation, seq)? else {
+        let Some(found) = self.find_record(conversation, seq, Want::Words)? else {
             return Ok(None);
         };
-        let flawed = || place(conversation, Some(seq), CONTRADICTION.into());
-        let record = found.record(seq).and_then(Encoded::read);
-        let payload = payload_of(&record.ok_or_else(flawed)?, index);
+        let flawed = |flaw: Flaw| place(conversation, Some(seq), flaw.into());
+        let record = found.record(seq, Want::Words);
+        let record = record.unwrap_or(Err(CONTRADICTION)).map_err(flawed)?;
+        let payload = payload_of(&record, index);
         Ok(payload.map(PayloadRef::into_owned))
     }
 
@@ -134,15 +139,17 @@ impl SledStore {
         &self,
         conversation: ConversationId,
         seq: Seq,
+        want: Want,
     ) -> Result<Option<Found>, StoreError> {
         let shared = self.shared();
-        if let Some(block) = shared.blocks.kept_holding(conversation, seq) {
+        if let Some(block) = shared.blocks.kept_holding(conversation, seq, want)? {
             return Ok(Some(Found::Packed(block)));
         }
         if let Some(record) = shared.queue().record(conversation, seq) {
             return Ok(Some(Found::Waiting(seq, record)));
         }
-        let block = shared.blocks.holding(self.engine(), conversation, seq)?;
+        let blocks = &shared.blocks;
+        let block = blocks.holding(self.engine(), conversation, seq, want)?;
         Ok(block.map(Found::Packed))
     }
 
@@ -274,12 +281,13 @@ enum Shown {
 
 fn show_from(
     found: &Found,
+    want: Want,
     wanted: RangeInclusive<Seq>,
     show: &mut dyn FnMut(Seq, &Encoded<'_>) -> ControlFlow<()>,
 ) -> Shown {
     let (mut next, last) = wanted.into_inner();
-    while let Some(record) = found.record(next) {
-        let Some(record) = Encoded::read(record) else {
+    while let Some(record) = found.record(next, want) {
+        let Ok(record) = record else {
             return Shown::Flawed(next);
         };
         if show(next, &record).is_break() || next >= last {
@@ -306,11 +314,18 @@ enum Found {
 }
 
 impl Found {
-    /// The record of an entry, where it is here as well.
-    fn record(&self, seq: Seq) -> Option<Parts<'_>> {
-        match self {
-            Self::Waiting(own, record) => (*own == seq).then(|| Parts::of(record)),
-            Self::Packed(block) => block.record(seq),
-        }
+    /// The record of an entry, where it is here as well, or that its lengths contradict each other. Who
+    /// wants heads gets no payloads.
+    fn record(&self, seq: Seq, want: Want) -> Option<Result<Encoded<'_>, Flaw>> {
+        let read = match (self, want) {
+            (Self::Waiting(own, _), _) if *own != seq => return None,
+            (Self::Waiting(_, record), _) => Encoded::read(Parts::of(record)),
+            (Self::Packed(block), Want::Heads) => {
+                let (head, words_size) = block.head(seq)?;
+                Encoded::read_head(head, words_size)
+            }
+            (Self::Packed(block), Want::Words) => Encoded::read(block.record(seq)?),
+        };
+        Some(read.ok_or(CONTRADICTION))
     }
 }

@@ -93,6 +93,12 @@ pub(super) enum Held<'a> {
 impl<'a> Encoded<'a> {
     /// Takes a record apart; `None` where its lengths contradict each other.
     pub(super) fn read(Parts { head, words }: Parts<'a>) -> Option<Self> {
+        let record = Self::read_head(head, words.len())?;
+        Some(Self { words, ..record })
+    }
+
+    /// The same of a record whose words, so many bytes, are elsewhere: it gives no payloads.
+    pub(super) fn read_head(head: &'a [u8], words_size: usize) -> Option<Self> {
         let (entry, rest) = head.split_first_chunk::<NUMBER_BYTES>()?;
         let (count, rest) = rest.split_first_chunk::<NUMBER_BYTES>()?;
         let count = usize::try_from(u32::from_be_bytes(*count)).ok()?;
@@ -103,7 +109,7 @@ impl<'a> Encoded<'a> {
             entry,
             table,
             salts,
-            words,
+            words: &[],
         };
         let held = record.sizes().filter(|size| *size > 0);
         let (mut salted, mut spoken) = (0_usize, 0_usize);
@@ -111,7 +117,7 @@ impl<'a> Encoded<'a> {
             salted = salted.checked_add(SALT_BYTES)?;
             spoken = spoken.checked_add(size.checked_sub(SALT_BYTES)?)?;
         }
-        (salted == salts.len() && spoken == words.len()).then_some(record)
+        (salted == salts.len() && spoken == words_size).then_some(record)
     }
 
     fn sizes(&self) -> impl Iterator<Item = usize> + use<'a> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::block::{self, Block, Codec, Prospect};
+use super::blocks::Want;
 use super::frame::{self, Change, Span};
 use super::keys;
 use super::queue::{Growth, Moved};
@@ -45,7 +46,10 @@ fn small_block(
     let Some(first) = first else {
         return Ok(None);
     };
-    match shared.blocks.beginning(&shared.engine, id, first) {
+    match shared
+        .blocks
+        .beginning(&shared.engine, id, first, Want::Words)
+    {
         Err(StoreError::Damaged { .. }) => Ok(None), // it stays as it is
         read => read,
     }
