@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use crate::engine::{Conversation, Error};
 use crate::log::{
-    Attempt, AttemptOutcome, Author, Body, Head, Iteration, Reading, Role, Seq, Skeleton, VisitOutcome,
+    Attempt, AttemptOutcome, Author, Body, Head, Iteration, Reading, Role, Seq, Skeleton,
+    VisitOutcome,
 };
 use crate::window::{Measure, MessageState, Projection};
 
@@ -109,7 +110,10 @@ impl Summaries {
         }
         let more = |n: &mut u64, by: u64| *n = n.saturating_add(by);
         more(&mut self.attempts, 1);
-        more(&mut self.ok, u64::from(attempt.outcome == AttemptOutcome::Ok));
+        more(
+            &mut self.ok,
+            u64::from(attempt.outcome == AttemptOutcome::Ok),
+        );
         more(&mut self.unreported, u64::from(attempt.usage.is_none()));
         let usage = attempt.usage.unwrap_or_default();
         more(&mut self.input, usage.total_input().unwrap_or(0));

@@ -143,7 +143,7 @@ impl Conversation {
         let meta = self.meta(options, None);
         let before = planted(Bug::CallIsSentTheWindowBefore).then(|| state.projection.window());
         let model = request.model.as_deref();
-        let (mut state, mut filed) = self.passes(state, options, &meta, |chat, state, pass| {
+        let (state, mut filed) = self.passes(state, options, &meta, |chat, state, pass| {
             let changed = match &request.settings {
                 Some((format, json)) if !chat.same_settings(state, format, model, json)? => {
                     Some((format, json))
@@ -162,7 +162,6 @@ impl Conversation {
             })
         })?;
         filed.window = before.unwrap_or_else(|| state.projection.window());
-        state.behind = false;
         Ok(filed)
     }
 
@@ -646,12 +645,7 @@ pub(super) struct Pass<'a> {
 
 impl Pass<'_> {
     /// Files what there is of an answer.
-    fn begin(
-        &mut self,
-        stage: &mut Stage<'_>,
-        work: &Work<'_>,
-        meta: &Meta,
-    ) -> Result<(), Error> {
+    fn begin(&mut self, stage: &mut Stage<'_>, work: &Work<'_>, meta: &Meta) -> Result<(), Error> {
         if let Some(concluding) = self.concluding {
             let visit = file_conclusion(stage, work, concluding, meta)?;
             self.looks.visits.push(visit);

@@ -2,9 +2,7 @@
 //! while someone is asked.
 
 use crate::log::{Message, Provenance, RequestReason, Seq, Trigger};
-use crate::strategy::{
-    Consolidation, INSTRUCTIONS, Outlook, Prompt, Prompts, conclude, visit,
-};
+use crate::strategy::{Consolidation, INSTRUCTIONS, Outlook, Prompt, Prompts, conclude, visit};
 
 use super::append::Options;
 use super::call::{file_visit, with_words};
@@ -109,7 +107,8 @@ impl Conversation {
     pub fn consolidation_prompt(&self, plan: &Consolidation) -> Result<Prompt, Error> {
         let mut prompts = Prompts::new(plan, &self.words_of(plan)?, INSTRUCTIONS, None);
         let prompt = prompts.next(None).ok().flatten();
-        let nothing = || Error::refused(RequestReason::NothingMatches, "the plan names no messages");
+        let nothing =
+            || Error::refused(RequestReason::NothingMatches, "the plan names no messages");
         prompt.ok_or_else(nothing)
     }
 
@@ -124,7 +123,12 @@ impl Conversation {
         instructions: &str,
         window: Option<u64>,
     ) -> Result<Prompts, Error> {
-        Ok(Prompts::new(plan, &self.words_of(plan)?, instructions, window))
+        Ok(Prompts::new(
+            plan,
+            &self.words_of(plan)?,
+            instructions,
+            window,
+        ))
     }
 
     /// Asks a summariser about a plan, in pieces where it takes less. Nothing is filed.
@@ -207,10 +211,12 @@ impl Conversation {
     fn words_of(&self, plan: &Consolidation) -> Result<Vec<Option<Message>>, Error> {
         let secret = self.secret()?;
         let words = plan.sources.iter().map(|source| {
-            Ok(match self.content_with(source.form, source.payload, &secret)? {
-                Content::Message(message) => Some(*message),
-                Content::Redacted => None,
-            })
+            Ok(
+                match self.content_with(source.form, source.payload, &secret)? {
+                    Content::Message(message) => Some(*message),
+                    Content::Redacted => None,
+                },
+            )
         });
         words.collect()
     }

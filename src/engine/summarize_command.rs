@@ -137,7 +137,10 @@ fn read(mut from: impl Read + Send + 'static, most: u64) -> Receiver<Vec<u8>> {
     let (give, take) = channel();
     aside(move || {
         let mut read = Vec::new();
-        let whole = from.by_ref().take(most.saturating_add(1)).read_to_end(&mut read);
+        let whole = from
+            .by_ref()
+            .take(most.saturating_add(1))
+            .read_to_end(&mut read);
         if whole.is_ok() {
             drop(std::io::copy(&mut from, &mut std::io::sink()));
             drop(give.send(read));

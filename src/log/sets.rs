@@ -63,7 +63,10 @@ impl VisitOutcome {
     /// and what it does not say of their refusals still stands.
     #[must_use]
     pub const fn asked(self) -> bool {
-        !matches!(self, Self::Unmeasurable | Self::StaleMeasurement | Self::Late)
+        !matches!(
+            self,
+            Self::Unmeasurable | Self::StaleMeasurement | Self::Late
+        )
     }
 }
 

@@ -188,9 +188,7 @@ impl Options {
 
     /// A text, such as a path.
     pub(super) fn text(&mut self, option: &str) -> Result<Option<String>, SpecError> {
-        self.take(option, "a text", |v| {
-            (!v.is_empty()).then(|| v.to_owned())
-        })
+        self.take(option, "a text", |v| (!v.is_empty()).then(|| v.to_owned()))
     }
 
     /// Names joined by `+`.

@@ -103,6 +103,15 @@ impl Scripted {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Takes in what an operation says of it.
+    pub(super) fn take(&self, op: &Op) {
+        match op {
+            Op::Summaries(answers) => self.answer(*answers),
+            Op::Meanwhile(op) => self.meanwhile(Some(Op::clone(op))),
+            _ => {}
+        }
+    }
+
     /// Answers so from here on.
     pub fn answer(&self, answers: Answers) {
         self.shared().answers = answers;
@@ -117,6 +126,11 @@ impl Scripted {
     /// Lets this happen at the next question, or nothing.
     pub fn meanwhile(&self, op: Option<Op>) {
         self.shared().meanwhile = op;
+    }
+
+    /// Whether something is to happen.
+    pub(super) fn waits(&self) -> bool {
+        self.shared().meanwhile.is_some()
     }
 
     /// Which conversation it happens to.
@@ -243,10 +257,11 @@ pub(super) fn message_shown(
 pub(super) fn changing_entry(chat: &Conversation, n: usize) -> Result<Seq, Failure> {
     let head = chat.head()?.map_or(Seq(0), |head| head.seq);
     let mut changes = Vec::new();
-    chat.store().entries(chat.id(), Seq(0), head, &mut |sealed| {
-        changes.extend(sealed.entry.body.change().map(|_| sealed.entry.seq));
-        ControlFlow::Continue(())
-    })?;
+    chat.store()
+        .entries(chat.id(), Seq(0), head, &mut |sealed| {
+            changes.extend(sealed.entry.body.change().map(|_| sealed.entry.seq));
+            ControlFlow::Continue(())
+        })?;
     let nth = n
         .checked_rem(changes.len())
         .filter(|_| !n.is_multiple_of(7));

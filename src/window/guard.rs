@@ -262,7 +262,10 @@ impl Decision {
         let of_strategy = reasons.into_iter().find(|(holds, _)| *holds);
         let held = tally.reasons().next();
         let held = held.or_else(|| of_strategy.map(|(_, reason)| reason));
-        held.or_else(|| self.came_later(state, group).then_some(GroupReason::AboveBase))
+        held.or_else(|| {
+            self.came_later(state, group)
+                .then_some(GroupReason::AboveBase)
+        })
     }
 
     /// Whether a group holds something that was not there when it was decided what leaves.

@@ -118,7 +118,7 @@ fn explaining_costs_the_message_and_not_the_log() {
 fn asked(p: &Projection, strategy: &dyn Strategy) -> usize {
     let frame = Frame::new(p, strategy.measure());
     let (decision, made) = match strategy.plan(&frame) {
-        Plan::Due { cut, .. } => {
+        Plan::Due { cut, .. } | Plan::Consolidate { cut, .. } => {
             let decision = decide(p, &cut, frame.tokens().ok(), &|| frame.groups());
             (decision, 0)
         }

@@ -5,9 +5,7 @@ use std::ops::ControlFlow;
 use ctxlog::audit::{self, Selector};
 use ctxlog::engine::{Content, Conversation};
 use ctxlog::log::entry::Sealed;
-use ctxlog::log::{
-    Attempt, Body, Entry, Hash, Key, MessageId, Seq, StandInKind, Visited,
-};
+use ctxlog::log::{Attempt, Body, Entry, Hash, Key, MessageId, Seq, StandInKind, Visited};
 use serde_json::Value;
 
 use crate::cli::errors::Failure;
@@ -156,7 +154,11 @@ fn asked(attempt: &Attempt) -> String {
         name => name.to_owned(),
     }];
     said.push(format!("about {}", entry::ids(&attempt.sources)));
-    said.push(format!("{}: {}", attempt.outcome, attempt.outcome.sentence()));
+    said.push(format!(
+        "{}: {}",
+        attempt.outcome,
+        attempt.outcome.sentence()
+    ));
     if attempt.answered > 0 {
         let cut = if attempt.clipped { ", cut" } else { "" };
         said.push(format!("{} bytes{cut}", human::number(attempt.answered)));
@@ -202,9 +204,8 @@ impl Claim {
             return Ok(None);
         };
         let before = Seq(entry.seq.0.saturating_sub(1));
-        let (ids, generation) = chat.with_projection(|p| {
-            (p.ids_in(&claim.sources), p.generation(MessageId(entry.seq)))
-        })?;
+        let (ids, generation) = chat
+            .with_projection(|p| (p.ids_in(&claim.sources), p.generation(MessageId(entry.seq))))?;
         let mut sizes = (0_u64, claim.skeleton.utf16);
         let mut originals = Vec::new();
         for id in ids {
@@ -229,7 +230,10 @@ impl Claim {
 
     fn facts(&self, cx: &mut Context) -> Result<(), Failure> {
         let (of, to) = (human::number(self.sizes.0), human::number(self.sizes.1));
-        let what = human::things(u64::try_from(self.originals.len()).unwrap_or(u64::MAX), "message");
+        let what = human::things(
+            u64::try_from(self.originals.len()).unwrap_or(u64::MAX),
+            "message",
+        );
         let share = self.sizes.1.saturating_mul(100).checked_div(self.sizes.0);
         let share = share.map_or_else(String::new, |s| format!(", {s} %"));
         let text = format!("{what}, {of} -> {to} UTF-16 units{share}");
@@ -246,7 +250,8 @@ impl Claim {
         for original in &self.originals {
             cx.out.line("")?;
             let about = human::escape(&original.about);
-            cx.out.line(&cx.look.dim(&format!("--- original {about}")))?;
+            cx.out
+                .line(&cx.look.dim(&format!("--- original {about}")))?;
             cx.out.line(&human::escape_lines(&original.words))?;
         }
         Ok(())

@@ -46,8 +46,7 @@ pub(super) fn late_arrivals(case: &Case<'_>) -> Found {
         }
         let claims = v.change.stand_ins.iter();
         let claims = claims.filter(|s| s.kind == StandInKind::Claim);
-        let sources: BTreeSet<u64> =
-            super::visits::named(step.before, claims.map(|s| &s.sources));
+        let sources: BTreeSet<u64> = super::visits::named(step.before, claims.map(|s| &s.sources));
         let asked = |id: &u64| {
             let id = MessageId(Seq(*id));
             v.attempts.iter().any(|a| a.sources.contains(id))

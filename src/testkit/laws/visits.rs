@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::windows::items;
 use super::{Found, counted, demand};
 use crate::log::{
-    AttemptOutcome, Body, Commitment, Entry, GroupReason, Hash, LeftReason, MessageId, Ranges, Reading, Seq,
-    Skeleton, StandInKind, Trigger, Unit, VisitOutcome, Visited,
+    AttemptOutcome, Body, Commitment, Entry, GroupReason, Hash, LeftReason, MessageId, Ranges,
+    Reading, Seq, Skeleton, StandInKind, Trigger, Unit, VisitOutcome, Visited,
 };
 use crate::strategy::visit;
 use crate::testkit::case::{Case, Step};
@@ -495,7 +495,11 @@ pub(super) fn progress(case: &Case<'_>) -> Found {
         );
         // Someone was asked, or it is said that nobody is asked again.
         let asked = !v.attempts.is_empty();
-        if let Some(skip) = v.attempts.iter().find(|a| a.outcome == AttemptOutcome::Skipped) {
+        if let Some(skip) = v
+            .attempts
+            .iter()
+            .find(|a| a.outcome == AttemptOutcome::Skipped)
+        {
             demand!(
                 skipped.insert((v.strategy.clone(), skip.digest)),
                 "{} says again that nobody is asked",

@@ -62,7 +62,10 @@ impl Model {
             for id in group.ids.iter().filter(|id| !covered.contains(id)) {
                 undone.insert(*id);
                 // Of a summary, what it was made of is back.
-                let summary = self.now.get(*id).is_some_and(|m| m.sources.is_some() && !m.notice);
+                let summary = self
+                    .now
+                    .get(*id)
+                    .is_some_and(|m| m.sources.is_some() && !m.notice);
                 let undone = if summary {
                     LeftReason::Replaced
                 } else {
@@ -201,7 +204,10 @@ impl Model {
     /// introduced.
     fn taken(&self, entry: u64) -> BTreeSet<u64> {
         let by_it = |m: &&Message| {
-            let out = m.out.as_ref().filter(|_| m.id != entry && newer(m).is_none());
+            let out = m
+                .out
+                .as_ref()
+                .filter(|_| m.id != entry && newer(m).is_none());
             out.is_some_and(|out| out.by == entry || out.stand_in == Some(entry))
         };
         let all = self.now.messages.iter().filter(by_it);

@@ -28,7 +28,7 @@ impl Plan {
 
 enum Wanted {
     Nothing,
-    Says(Visited),
+    Says(Box<Visited>),
     Summary(Plan),
 }
 
@@ -45,7 +45,7 @@ impl Model {
     ) -> Result<(), String> {
         let visit = match self.wanted(position, rule) {
             Wanted::Nothing => return Ok(()),
-            Wanted::Says(visit) => visit,
+            Wanted::Says(visit) => *visit,
             Wanted::Summary(plan) => {
                 for request in std::mem::take(&mut self.meanwhile) {
                     let does = self.does(&request, own)?;
@@ -69,13 +69,13 @@ impl Model {
     /// are left alone.
     fn over(&self, rule: &Rule, groups: &[Group]) -> Due {
         match self.budget(rule, groups) {
-            Due::Yes(wish) => Due::Yes(Wish {
+            Due::Yes(wish) => Due::Yes(Box::new(Wish {
                 target: wish.limit,
                 notice: true,
                 ask_all: true,
                 reason: LeftReason::Summarized,
-                ..wish
-            }),
+                ..*wish
+            })),
             other => other,
         }
     }
@@ -95,9 +95,9 @@ impl Model {
             Due::No => return Wanted::Nothing,
             Due::Unmeasurable(outcome) => {
                 let says = self.unmeasurable(position, rule, previous, outcome);
-                return says.map_or(Wanted::Nothing, Wanted::Says);
+                return says.map_or(Wanted::Nothing, |v| Wanted::Says(Box::new(v)));
             }
-            Due::Yes(wish) => wish,
+            Due::Yes(wish) => *wish,
         };
         let (wish, fates, stood_down) = self.with_pins(rule, &groups, wish);
         let sources = self.leaving(&groups, &fates);
@@ -105,10 +105,11 @@ impl Model {
             let mut visit = self.stays(position, rule, &groups, &fates, &wish);
             visit.outcome = outcome;
             visit.stood_down = self.now.ranges(&stood_down);
-            visit
+            Box::new(visit)
         };
         let claims = sources.iter().filter_map(|(id, _)| self.now.get(*id));
-        let only_claims = claims.filter(|m| m.sources.is_some() && !m.notice).count() == sources.len();
+        let only_claims =
+            claims.filter(|m| m.sources.is_some() && !m.notice).count() == sources.len();
         if sources.is_empty() || (only_claims && sources.len() == 1) {
             let told = previous.is_some_and(|(_, v)| {
                 v.change == Change::default() && asked(v) && v.attempts.is_empty()
@@ -215,7 +216,7 @@ impl Model {
             Due::Yes(wish) => {
                 let wish = Wish {
                     sources: Some(plan.ids()),
-                    ..wish
+                    ..*wish
                 };
                 Ok(self.with_pins(rule, &groups, wish))
             }
@@ -345,7 +346,9 @@ impl Model {
     ) -> Result<Vec<Attempt>, String> {
         let said = self.answer(rule);
         let words = self.answers.says();
-        let blank = said.as_ref().is_some_and(|(text, _)| text.trim().is_empty());
+        let blank = said
+            .as_ref()
+            .is_some_and(|(text, _)| text.trim().is_empty());
         let one = Attempt {
             summarizer: NAME.to_owned(),
             sources: self.now.ranges(&plan.ids()),
