@@ -228,6 +228,8 @@ impl Conversation {
             let (Some(plan), Some(summarizer)) = (wanted, &summarizer) else {
                 continue; // cannot be: looks end early only where someone can be asked
             };
+            // Where nothing was filed yet, nobody has looked whether another handle wrote.
+            self.is_newest(&mut state)?;
             looks.next = plan.position.saturating_add(1);
             let Some(_begun) = self.in_flight().begin(&plan.strategy) else {
                 looks.due = true;
