@@ -145,7 +145,7 @@ impl Conversation {
         let meta = self.meta(options, None);
         let before = planted(Bug::CallIsSentTheWindowBefore).then(|| state.projection.window());
         let model = request.model.as_deref();
-        let (mut state, mut filed) = self.passes(state, options, &meta, |chat, state, pass| {
+        let (state, mut filed) = self.passes(state, options, &meta, |chat, state, pass| {
             let changed = match &request.settings {
                 Some((format, json)) if !chat.same_settings(state, format, model, json)? => {
                     Some((format, json))
@@ -164,7 +164,6 @@ impl Conversation {
             })
         })?;
         filed.window = before.unwrap_or_else(|| state.projection.window());
-        state.behind = false;
         Ok(filed)
     }
 
@@ -230,6 +229,8 @@ impl Conversation {
             let (Some(plan), Some(summarizer)) = (wanted, &summarizer) else {
                 continue; // cannot be: looks end early only where someone can be asked
             };
+            // Where nothing was filed yet, nobody has looked whether another handle wrote.
+            self.is_newest(&mut state)?;
             looks.next = plan.position.saturating_add(1);
             let Some(_begun) = self.in_flight().begin(&plan.strategy) else {
                 looks.due = true;

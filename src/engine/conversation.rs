@@ -656,6 +656,16 @@ impl Conversation {
         }
     }
 
+    /// Refuses where the log went on through another handle.
+    pub(super) fn is_newest(&self, state: &mut State) -> Result<(), Error> {
+        let head = self.store.backend.head(self.inner.id)?;
+        if head == state.head {
+            return Ok(());
+        }
+        state.fold = Known::Doubtful;
+        Err(stale(head))
+    }
+
     /// Makes an acknowledgement true that writes nothing now: what the log says may wait for the
     /// disk, or never get there when an earlier write failed.
     pub(super) fn stands(&self, state: &State) -> Result<(), Error> {

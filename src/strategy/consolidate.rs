@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::log::{
     Attempt, AttemptOutcome, Author, Change, Commitment, Hash, LeftReason, Message, MessageId,
-    Part, Ranges, Reading, Role, Seq, StandIn, StandInKind, Trigger, VisitOutcome, Visited,
+    Part, Ranges, Reading, Role, Seq, Skeleton, StandIn, StandInKind, Trigger, VisitOutcome,
+    Visited,
 };
 use crate::planted::{Bug, planted};
-use crate::window::{Cut, Decision, MessageState, Projection};
+use crate::window::{Cut, Decision, MessageState, Projection, Total};
 
 use super::visit::{BLANK, Look, Outlook, Visit, Words, filed, fruitless};
 use super::{Frame, Plan, Strategy};
@@ -280,86 +281,130 @@ fn concluded(
     answered: &Answered,
     words: &dyn Words,
 ) -> (Visited, Vec<Message>) {
-    let state = look.state;
-    let tokens = frame.tokens();
-    let (
-        Ok(tokens),
-        Plan::Consolidate {
-            before, limit, cut, ..
-        },
-    ) = (tokens, strategy.plan(frame))
-    else {
-        return (
-            look.late(plan, tokens.ok().map(|t| t.reading())),
-            Vec::new(),
-        );
-    };
-    let mut planned: BTreeSet<MessageId> = plan.messages().collect();
-    let all = planted(Bug::SummaryTakesWhatCameLater);
-    let cut = Cut {
-        only: Some(planned.clone()).filter(|_| !all),
-        ..cut
-    };
-    let (cut, decision, stood_down) = look.without_pins(frame, limit, &cut, frame.decide(&cut));
-    if all {
-        planned.extend(decision.leaving(state).map(|(_, m)| m.id));
-    } else if look.sources(&decision) != plan.sources {
-        return (look.late(plan, Some(before)), Vec::new());
-    }
-    let outcome = match answered.attempts.last().map(|a| a.outcome) {
-        Some(AttemptOutcome::Empty) => VisitOutcome::EmptySummary,
-        _ => VisitOutcome::SummarizerFailed,
-    };
-    let body = |outcome| {
-        let body = look.unchanged(&decision, before.clone(), &cut, limit, outcome);
-        Visited {
-            stood_down: stood_down.clone(),
-            ..body
-        }
+    let now = match Now::of(look, frame, strategy, plan) {
+        Ok(now) => now,
+        Err(reading) => return (look.late(plan, reading), Vec::new()),
     };
     let failing = planted(Bug::FailuresAreSummaries).then(|| "failed".to_owned());
     let Some(summary) = answered.summary.clone().or(failing) else {
-        return (body(outcome), Vec::new());
+        let empty = answered.attempts.last().map(|a| a.outcome) == Some(AttemptOutcome::Empty);
+        let outcome = if empty {
+            VisitOutcome::EmptySummary
+        } else {
+            VisitOutcome::SummarizerFailed
+        };
+        return (now.stays(outcome), Vec::new());
     };
-    let claim = claim(plan, &answered.author, state.next_iteration().0, &summary);
-    let skeleton = words.skeleton(&claim, &[]);
-    let of_sources = (planned.iter().filter_map(|id| state.message(*id))).map(|m| tokens.size(m));
-    let of_sources = of_sources.fold(0, u64::saturating_add);
-    let size = tokens.size_of(&skeleton);
-    if size >= of_sources && !planted(Bug::LargerSummariesAreTaken) {
-        return (body(VisitOutcome::ReplacementNotSmaller), Vec::new());
+    let iteration = look.state.next_iteration().0;
+    let claim = claim(plan, &answered.author, iteration, &summary);
+    match now.stood_for(words.skeleton(&claim, &[])) {
+        Some(body) => (body, vec![claim]),
+        None => (now.stays(VisitOutcome::ReplacementNotSmaller), Vec::new()),
     }
-    let after = before
-        .amount
-        .saturating_sub(of_sources)
-        .saturating_add(size);
-    let shortfall = after.saturating_sub(cut.target);
-    let places = planned.iter().filter_map(|id| state.message(*id));
-    let unchanged = body(if shortfall == 0 {
-        VisitOutcome::Done
-    } else {
-        VisitOutcome::Short
-    });
-    let made = Visited {
-        after: Reading {
-            amount: after,
-            ..before.clone()
-        },
-        shortfall: (shortfall > 0).then_some(shortfall),
-        first_changed: places.map(|m| m.place).min(),
-        change: Change {
-            stand_ins: vec![StandIn {
-                kind: StandInKind::Claim,
-                reason: LeftReason::Summarized,
-                sources: state.ranges(&planned),
-                skeleton,
-                content: BLANK,
-            }],
-            ..Change::default()
-        },
-        ..unchanged
-    };
-    (made, vec![claim])
+}
+
+/// What the guard says of a plan on the window as it is now.
+struct Now<'l, 's> {
+    look: &'l Look<'s>,
+    tokens: &'l Total,
+    before: Reading,
+    limit: u64,
+    cut: Cut,
+    decision: Decision,
+    stood_down: Ranges,
+    sources: BTreeSet<MessageId>,
+}
+
+impl<'l, 's> Now<'l, 's> {
+    /// Nothing where the plan does not hold any more; then the window's size, where it has one.
+    fn of(
+        look: &'l Look<'s>,
+        frame: &'l Frame<'_>,
+        strategy: &dyn Strategy,
+        plan: &Consolidation,
+    ) -> Result<Self, Option<Reading>> {
+        let tokens = frame.tokens().map_err(|_| None)?;
+        let Plan::Consolidate {
+            before, limit, cut, ..
+        } = strategy.plan(frame)
+        else {
+            return Err(Some(tokens.reading()));
+        };
+        let mut sources: BTreeSet<MessageId> = plan.messages().collect();
+        let all = planted(Bug::SummaryTakesWhatCameLater);
+        let cut = Cut {
+            only: Some(sources.clone()).filter(|_| !all),
+            ..cut
+        };
+        let (cut, decision, stood_down) = look.without_pins(frame, limit, &cut, frame.decide(&cut));
+        if all {
+            sources.extend(decision.leaving(look.state).map(|(_, m)| m.id));
+        } else if look.sources(&decision) != plan.sources {
+            return Err(Some(before));
+        }
+        Ok(Self {
+            look,
+            tokens,
+            before,
+            limit,
+            cut,
+            decision,
+            stood_down,
+            sources,
+        })
+    }
+
+    /// The visit under which everything stays.
+    fn stays(&self, outcome: VisitOutcome) -> Visited {
+        let before = self.before.clone();
+        let body = self
+            .look
+            .unchanged(&self.decision, before, &self.cut, self.limit, outcome);
+        Visited {
+            stood_down: self.stood_down.clone(),
+            ..body
+        }
+    }
+
+    /// The visit under which a summary stands for its sources; none where it is not smaller.
+    fn stood_for(&self, skeleton: Skeleton) -> Option<Visited> {
+        let state = self.look.state;
+        let sources = || self.sources.iter().filter_map(|id| state.message(*id));
+        let of_sources = sources().map(|m| self.tokens.size(m));
+        let of_sources = of_sources.fold(0, u64::saturating_add);
+        let size = self.tokens.size_of(&skeleton);
+        if size >= of_sources && !planted(Bug::LargerSummariesAreTaken) {
+            return None;
+        }
+        let before = self.before.amount;
+        let after = before.saturating_sub(of_sources).saturating_add(size);
+        let shortfall = after.saturating_sub(self.cut.target);
+        let outcome = if shortfall == 0 {
+            VisitOutcome::Done
+        } else {
+            VisitOutcome::Short
+        };
+        let stand_in = StandIn {
+            kind: StandInKind::Claim,
+            reason: LeftReason::Summarized,
+            sources: state.ranges(&self.sources),
+            skeleton,
+            content: BLANK,
+        };
+        Some(Visited {
+            after: Reading {
+                amount: after,
+                ..self.before.clone()
+            },
+            shortfall: (shortfall > 0).then_some(shortfall),
+            first_changed: sources().map(|m| m.place).min(),
+            change: Change {
+                stand_ins: vec![stand_in],
+                ..Change::default()
+            },
+            ..self.stays(outcome)
+        })
+    }
 }
 
 /// The message that stands for the sources. What the summary says comes after a label that nothing

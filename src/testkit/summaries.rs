@@ -103,6 +103,15 @@ impl Scripted {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Takes in what an operation says of it.
+    pub(super) fn take(&self, op: &Op) {
+        match op {
+            Op::Summaries(answers) => self.answer(*answers),
+            Op::Meanwhile(op) => self.meanwhile(Some(Op::clone(op))),
+            _ => {}
+        }
+    }
+
     /// Answers so from here on.
     pub fn answer(&self, answers: Answers) {
         self.shared().answers = answers;
@@ -117,6 +126,11 @@ impl Scripted {
     /// Lets this happen at the next question, or nothing.
     pub fn meanwhile(&self, op: Option<Op>) {
         self.shared().meanwhile = op;
+    }
+
+    /// Whether something is to happen.
+    pub(super) fn waits(&self) -> bool {
+        self.shared().meanwhile.is_some()
     }
 
     /// Which conversation it happens to.

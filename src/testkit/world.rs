@@ -286,6 +286,10 @@ impl World {
     /// # Errors
     /// When the conversation cannot be read.
     pub fn resolve(&mut self, op: &Op) -> Result<Option<Request>, Failure> {
+        self.summaries.take(op);
+        if let Some(request) = self.refused_as_a_rule(op)? {
+            return Ok(Some(request));
+        }
         let said = |message| Some(Request::Append(message, Box::new(self.options())));
         Ok(match op {
             Op::Say(speaker, words) => {
@@ -342,6 +346,17 @@ impl World {
             Op::Undo(n) => Some(Request::Undo(changing_entry(&self.chat, *n)?)),
             Op::Pin(n) => message_shown(&self.chat, *n, false)?.map(Request::Pin),
             Op::Unpin(n) => message_shown(&self.chat, *n, true)?.map(Request::Unpin),
+            Op::Reopen => Some(Request::Reopen),
+            Op::Note => Some(Request::Note),
+            Op::Summaries(_) | Op::Meanwhile(_) => None,
+            // What is refused as a rule was resolved before, as far as there is anything to ask.
+            Op::Policy | Op::Impossible | Op::Beyond(_) | Op::Inverted(_) => None,
+        })
+    }
+
+    /// Requests that ask for what cannot be.
+    fn refused_as_a_rule(&self, op: &Op) -> Result<Option<Request>, Failure> {
+        Ok(match op {
             Op::Policy if self.chain.is_empty() => None,
             Op::Policy => Some(Request::Strategies(vec![Arc::new(SlidingWindow::new(99))])),
             Op::Impossible => Some(Request::Strategies(vec![Arc::new(SlidingWindow::new(0))])),
@@ -353,16 +368,7 @@ impl World {
                 let later = self.back_from_head(*n)?.next();
                 Some(Request::Range(format!("s:{}..s:0", later.0)))
             }
-            Op::Reopen => Some(Request::Reopen),
-            Op::Note => Some(Request::Note),
-            Op::Summaries(answers) => {
-                self.summaries.answer(*answers);
-                None
-            }
-            Op::Meanwhile(op) => {
-                self.summaries.meanwhile(Some(Op::clone(op)));
-                None
-            }
+            _ => None,
         })
     }
 
@@ -375,8 +381,10 @@ impl World {
         let id = self.chat.id();
         let before = self.backend.head(id)?;
         drop(self.summaries.happened());
-        let plain = self.store.clone().without_summarizer();
-        self.summaries.of(plain.existing(&self.name)?);
+        if self.summaries.waits() {
+            let plain = self.store.clone().without_summarizer();
+            self.summaries.of(plain.existing(&self.name)?);
+        }
         let refusal = match self.attempt(request) {
             Ok(()) => {
                 return match self.summaries.failed() {

@@ -9,4 +9,5 @@ mod live;
 mod questions;
 mod self_test;
 mod shapes;
+mod summaries;
 mod support;

@@ -127,7 +127,7 @@ impl Rule {
 pub(super) enum Due {
     No,
     Unmeasurable(VisitOutcome),
-    Yes(Wish),
+    Yes(Box<Wish>),
 }
 
 impl Model {
@@ -167,7 +167,7 @@ impl Model {
             Due::Unmeasurable(outcome) => {
                 return Ok(self.unmeasurable(position, rule, previous, outcome));
             }
-            Due::Yes(wish) => wish,
+            Due::Yes(wish) => *wish,
         };
         let (wish, fates, stood_down) = self.with_pins(rule, &groups, wish);
         let noticed = self.noticed(rule, &groups, &wish, &fates);
@@ -280,7 +280,7 @@ impl Model {
         if before <= limit {
             return Due::No;
         }
-        Due::Yes(Wish {
+        Due::Yes(Box::new(Wish {
             before: Reading {
                 unit: rule.unit(),
                 method: "count".into(),
@@ -298,7 +298,7 @@ impl Model {
             sources: None,
             ask_all: true,
             reason: LeftReason::BeyondKeep,
-        })
+        }))
     }
 
     /// Per group outside the envelope: its units, named so that newer ones have larger names. The
@@ -374,7 +374,7 @@ impl Model {
             let one = only.contains(&i).then_some((i, 1));
             one.into_iter().collect()
         };
-        Due::Yes(Wish {
+        Due::Yes(Box::new(Wish {
             before: Reading {
                 unit: Unit::Group,
                 method: "count:over-age".into(),
@@ -392,7 +392,7 @@ impl Model {
             sources: None,
             ask_all: true,
             reason: LeftReason::OverAge,
-        })
+        }))
     }
 
     /// Whether each message of a group has been in the window for so many calls, or entries.
@@ -425,7 +425,7 @@ impl Model {
         let tokens = |g: &Group| g.ids.iter().map(item).fold(0, u64::saturating_add);
         let units = groups.iter().enumerate().map(|(i, g)| vec![(i, tokens(g))]);
         let low = limit.saturating_mul(rule.thousandths("low"));
-        Due::Yes(Wish {
+        Due::Yes(Box::new(Wish {
             before: Reading {
                 unit: Unit::Token,
                 method: method.into(),
@@ -443,7 +443,7 @@ impl Model {
             sources: None,
             ask_all: false,
             reason: LeftReason::OverBudget,
-        })
+        }))
     }
 
     /// The window's tokens: the method, each message's, the total. `auto` and `reported` take a

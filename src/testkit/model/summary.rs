@@ -28,7 +28,7 @@ impl Plan {
 
 enum Wanted {
     Nothing,
-    Says(Visited),
+    Says(Box<Visited>),
     Summary(Plan),
 }
 
@@ -45,7 +45,7 @@ impl Model {
     ) -> Result<(), String> {
         let mut visit = match self.wanted(position, rule) {
             Wanted::Nothing => return Ok(()),
-            Wanted::Says(visit) => visit,
+            Wanted::Says(visit) => *visit,
             Wanted::Summary(plan) => {
                 for request in std::mem::take(&mut self.meanwhile) {
                     let does = self.does(&request, own)?;
@@ -70,13 +70,13 @@ impl Model {
     /// are left alone.
     fn over(&self, rule: &Rule, groups: &[Group]) -> Due {
         match self.budget(rule, groups) {
-            Due::Yes(wish) => Due::Yes(Wish {
+            Due::Yes(wish) => Due::Yes(Box::new(Wish {
                 target: wish.limit,
                 notice: true,
                 ask_all: true,
                 reason: LeftReason::Summarized,
-                ..wish
-            }),
+                ..*wish
+            })),
             other => other,
         }
     }
@@ -96,9 +96,9 @@ impl Model {
             Due::No => return Wanted::Nothing,
             Due::Unmeasurable(outcome) => {
                 let says = self.unmeasurable(position, rule, previous, outcome);
-                return says.map_or(Wanted::Nothing, Wanted::Says);
+                return says.map_or(Wanted::Nothing, |v| Wanted::Says(Box::new(v)));
             }
-            Due::Yes(wish) => wish,
+            Due::Yes(wish) => *wish,
         };
         let (wish, fates, stood_down) = self.with_pins(rule, &groups, wish);
         let sources = self.leaving(&groups, &fates);
@@ -106,7 +106,7 @@ impl Model {
             let mut visit = self.stays(position, rule, &groups, &fates, &wish);
             visit.outcome = outcome;
             visit.stood_down = self.now.ranges(&stood_down);
-            visit
+            Box::new(visit)
         };
         let claims = sources.iter().filter_map(|(id, _)| self.now.get(*id));
         let only_claims =
@@ -217,7 +217,7 @@ impl Model {
             Due::Yes(wish) => {
                 let wish = Wish {
                     sources: Some(plan.ids()),
-                    ..wish
+                    ..*wish
                 };
                 Ok(self.with_pins(rule, &groups, wish))
             }

@@ -6,6 +6,7 @@ use super::execute::Outcome;
 use crate::log::{Body, ConversationId, Entry, Seq, Visited};
 use crate::testkit::ledger::{Kept, Ledger};
 use crate::testkit::model::{Model, Predicted};
+use crate::testkit::summaries::Answers;
 use crate::testkit::{Answer, Request};
 
 #[derive(Default)]
@@ -75,6 +76,7 @@ impl Against {
         kept: &Kept,
         request: &Request,
         (outcome, behind): (&Outcome, bool),
+        answers: Answers,
     ) -> Result<(), String> {
         let Some(beside) = self.models.get_mut(&id) else {
             return Ok(());
@@ -95,13 +97,15 @@ impl Against {
         }
         let visits: Vec<&Visited> = new.iter().filter_map(|e| e.body.visit()).collect();
         beside.read(kept);
+        beside.model.summaries(answers, Vec::new());
         let predicted = beside.model.predict(request, &visits)?;
         match outcome {
             Outcome::Done => predicted.matches(Answer::Done, new)?,
             Outcome::Refused(reason) => predicted.matches(Answer::Refused(*reason), new)?,
-            // All of what was asked for was written, or the call without its report.
+            // All of what was asked for was written, or the call without its report, or what came
+            // before a summariser was asked.
             Outcome::Failed(_) => {
-                reported_or_not(predicted, new.len()).matches(Answer::Done, new)?;
+                cut_off(predicted, new.len()).matches(Answer::Done, new)?;
             }
         }
         beside.observe(Some(request), log, kept)
@@ -137,8 +141,9 @@ impl Against {
     }
 }
 
-/// A call and the report of it are two requests.
-fn reported_or_not(predicted: Predicted, written: usize) -> Predicted {
+/// A call and the report of it are two requests; and what a summariser answers is written apart from
+/// what came before.
+fn cut_off(predicted: Predicted, written: usize) -> Predicted {
     let Predicted::Done(mut entries) = predicted else {
         return predicted;
     };
@@ -147,6 +152,10 @@ fn reported_or_not(predicted: Predicted, written: usize) -> Predicted {
         .is_some_and(|e| matches!(e.body, Body::Returned(_)));
     if report && entries.len() == written.saturating_add(1) {
         entries.pop();
+    }
+    let asked = |e: &Entry| e.body.visit().is_some_and(|v| !v.attempts.is_empty());
+    if entries.get(written).is_some_and(asked) {
+        entries.truncate(written);
     }
     Predicted::Done(entries)
 }

@@ -310,7 +310,10 @@ impl<'a> Sim<'a> {
         let kept = id.and_then(|id| self.ledger.logs.get(&id));
         if let (Some(id), Some(kept), Some(request)) = (id, kept, request) {
             let how = (outcome, self.behind);
-            self.against.answered(id, kept, request, how)?;
+            let answers = self.clients.get(client);
+            let answers = answers.map(|c| c.world.summaries.answers());
+            let answers = answers.unwrap_or_default();
+            self.against.answered(id, kept, request, how, answers)?;
         }
         self.against.follow(&self.ledger)
     }

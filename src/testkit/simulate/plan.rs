@@ -9,7 +9,18 @@ use crate::store::Level;
 use crate::testkit::check::runner;
 use crate::testkit::fault::{Fault, Verb};
 use crate::testkit::generate::script;
+use crate::testkit::summaries::Answers;
 use crate::testkit::{Draw, Op, Script, ScriptError, Speaker, Words};
+
+/// What one client does by itself: nothing happens while a summariser is asked, and the prompts it
+/// gets are whole.
+fn alone(op: Op) -> Option<Op> {
+    match op {
+        Op::Meanwhile(_) => None,
+        Op::Summaries(Answers::Pieces) => Some(Op::Summaries(Answers::Well)),
+        op => Some(op),
+    }
+}
 
 /// One step of a simulation.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -89,6 +100,7 @@ impl Plan {
         let mut ops: Vec<Vec<Op>> = conversations
             .iter_mut()
             .map(|script| std::mem::take(&mut script.ops))
+            .map(|ops| ops.into_iter().filter_map(alone).collect())
             .collect();
         ops.iter_mut().for_each(|ops| ops.reverse());
         let lie = random.percent(50).then(|| random.below(12));
