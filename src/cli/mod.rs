@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use clap::Parser as _;
-use ctxlog::engine::Budget;
+use ctxlog::engine::{Budget, Namespace};
 
 use self::args::{Cli, Color, Command};
 use self::errors::{Failure, USAGE};
@@ -30,6 +30,7 @@ use self::output::Output;
 pub struct Context {
     pub store: PathBuf,
     pub memory: Budget,
+    pub namespace: Option<Namespace>,
     pub conversation: Option<String>,
     pub json: bool,
     pub progress: bool,
@@ -95,6 +96,7 @@ fn run(arguments: Vec<OsString>, json: bool) -> u8 {
     let mut cx = Context {
         store: cli.common.store,
         memory: cli.common.memory,
+        namespace: cli.common.namespace,
         conversation: cli.common.conversation,
         json: cli.common.json,
         progress: !cli.common.no_progress,

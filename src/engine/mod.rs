@@ -16,6 +16,7 @@ mod error;
 mod import;
 mod known;
 mod memory;
+mod namespace;
 mod past;
 mod stage;
 
@@ -28,6 +29,7 @@ pub use conversation::{Ack, Conversation, Store};
 pub use environment::{Environment, Seeded, System};
 pub use error::{Error, Refusal};
 pub use import::{Imported, Warning};
+pub use namespace::Namespace;
 
 pub(crate) use content::intact;
 pub(crate) use past::ItemEntries;

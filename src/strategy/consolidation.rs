@@ -1,8 +1,8 @@
 //! When to consolidate: policies that are asked with what is known, and answer with why.
 
+use core::time::Duration;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::log::{Micros, Reading, Unit};
 use crate::window::{Consolidated, count};
