@@ -19,6 +19,7 @@ mod memory;
 mod namespace;
 mod past;
 mod stage;
+mod views;
 
 pub use adopt::Adopted;
 pub use append::Options;
@@ -30,6 +31,7 @@ pub use environment::{Environment, Seeded, System};
 pub use error::{Error, Refusal};
 pub use import::{Imported, Warning};
 pub use namespace::Namespace;
+pub use views::{BufferMemory, ConsolidatingMemory, Remembered, SummaryMemory, SummaryPart};
 
 pub(crate) use content::intact;
 pub(crate) use past::ItemEntries;

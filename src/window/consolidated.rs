@@ -2,7 +2,7 @@
 
 use crate::log::{Micros, Reading, Seq};
 
-use super::state::{Fact, Projection};
+use super::state::{Fact, MessageState, Projection};
 
 /// What a note says that marks a consolidation.
 pub const CONSOLIDATED: &str = "ctxlog:consolidated";
@@ -29,6 +29,14 @@ impl Projection {
     #[must_use]
     pub const fn consolidated(&self) -> Option<Consolidated> {
         self.consolidated
+    }
+
+    /// The window's messages outside the envelope, in order, without notices and what stands for
+    /// others.
+    pub fn said(&self) -> impl Iterator<Item = &MessageState> {
+        let messages = self.items.iter().filter_map(|i| self.messages.get(i.index));
+        let said = |m: &&MessageState| !m.notice && m.stands_for.is_none();
+        messages.filter(said).filter(|m| !self.in_envelope(m))
     }
 
     /// What there is to consolidate: the window's messages outside the envelope, without notices and
