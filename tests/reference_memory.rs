@@ -388,6 +388,11 @@ fn a_policy_that_waits_for_more_messages_than_are_kept_is_a_conflict() {
     assert_eq!(reason(&refused), RequestReason::PolicyConflict);
     let never = ConsolidationPolicy::AllOf(vec![waits(5), ConsolidationPolicy::OnBytes(1)]);
     assert!(chat.clone().with_consolidation(&never).is_err());
+    // Whichever comes first.
+    let other = Store::in_memory().conversation("a").unwrap();
+    let other = other.with_consolidation(&waits(5)).unwrap();
+    let refused = other.with_strategies(vec![parse("buffer:keep=4").unwrap()]);
+    assert_eq!(reason(&refused.unwrap_err()), RequestReason::PolicyConflict);
     let either = ConsolidationPolicy::AnyOf(vec![waits(5), waits(4)]);
     chat.with_consolidation(&either).unwrap();
 }

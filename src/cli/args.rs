@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use ctxlog::engine::Budget;
+use ctxlog::engine::{Budget, Namespace};
 use ctxlog::formats::{Format, Profile};
 use ctxlog::testkit::{self, crash::Work};
 
@@ -46,6 +46,15 @@ pub struct Common {
         value_name = "PATH"
     )]
     pub store: PathBuf,
+    /// Whose conversations: a tenant and further segments, parted by ':'
+    #[arg(
+        long,
+        global = true,
+        env = "CTXLOG_NAMESPACE",
+        value_name = "NAMESPACE",
+        value_parser = namespace
+    )]
+    pub namespace: Option<Namespace>,
     /// Which conversation; may be left out where there is only one
     #[arg(short, long, global = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub conversation: Option<String>,
@@ -551,6 +560,12 @@ impl From<Size> for testkit::Size {
             Size::Release => Self::Release,
         }
     }
+}
+
+/// A namespace from its text.
+fn namespace(text: &str) -> Result<Namespace, String> {
+    text.parse()
+        .map_err(|error: ctxlog::Error| error.to_string())
 }
 
 fn budget(text: &str) -> Result<Budget, String> {

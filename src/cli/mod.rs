@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use clap::Parser as _;
-use ctxlog::engine::Budget;
+use ctxlog::engine::{Budget, Namespace};
 
 use self::args::{Cli, Color, Command};
 use self::errors::{Failure, USAGE};
@@ -31,6 +31,7 @@ use self::output::Output;
 pub struct Context {
     pub store: PathBuf,
     pub memory: Budget,
+    pub namespace: Option<Namespace>,
     pub conversation: Option<String>,
     pub json: bool,
     pub progress: bool,
@@ -96,6 +97,7 @@ fn run(arguments: Vec<OsString>, json: bool) -> u8 {
     let mut cx = Context {
         store: cli.common.store,
         memory: cli.common.memory,
+        namespace: cli.common.namespace,
         conversation: cli.common.conversation,
         json: cli.common.json,
         progress: !cli.common.no_progress,

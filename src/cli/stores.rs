@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ctxlog::engine::{Conversation, Store};
+use ctxlog::engine::{Conversation, Namespace, Store};
 use ctxlog::log::{Door, Seq};
 use ctxlog::store::{Listed, SledOptions, SledStore};
 
@@ -19,9 +19,13 @@ fn is_vacant(path: &Path) -> bool {
 }
 
 fn on(cx: &Context, backend: SledStore) -> Store {
-    Store::on(Arc::new(backend))
+    let store = Store::on(Arc::new(backend))
         .with_memory(cx.memory.held_bytes())
-        .with_door(Door::CommandLine, "")
+        .with_door(Door::CommandLine, "");
+    match &cx.namespace {
+        Some(namespace) => store.within(namespace.clone()),
+        None => store,
+    }
 }
 
 fn options(cx: &Context) -> SledOptions {
@@ -92,7 +96,21 @@ pub fn listed(cx: &Context, store: &Store) -> Result<Listed, Failure> {
         all.iter().map(line).collect::<String>()
     };
     if let Some(name) = &cx.conversation {
-        let found = all.iter().find(|l| l.name.name == *name);
+        let named: Vec<&Listed> = all.iter().filter(|l| l.name.name == *name).collect();
+        // Where no namespace is named, what is there without one goes first.
+        let own = |l: &Listed| Namespace::of(&l.name).is_ok_and(|n| n == store.namespace());
+        let found = match named.as_slice() {
+            [only] => Some(*only),
+            several => several.iter().copied().find(|l| own(l)),
+        };
+        if found.is_none() && !named.is_empty() {
+            let message = format!(
+                "'{name}' is the name of conversations in {} namespaces",
+                named.len()
+            );
+            let help = "choose one with --namespace";
+            return Err(Failure::usage("which-conversation", message, help));
+        }
         return found.cloned().ok_or_else(|| {
             let message = format!("there is no conversation '{name}'");
             Failure::new(

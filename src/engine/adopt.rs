@@ -39,7 +39,13 @@ impl Store {
     ) -> Result<(Conversation, u64), Error> {
         let (id, birth) = birth(&entries)?;
         chained(&entries)?;
-        let name = name.map_or(birth, super::conversation::full_name);
+        let name = match name {
+            Some(name) => self.full_name(name),
+            None => self.own_name(birth),
+        };
+        if self.backend().head(id)?.is_some() {
+            self.may_know(id)?;
+        }
         let known = self.common_prefix(&entries)?;
         for (address, bytes) in entries.iter().flat_map(|e| &e.blobs) {
             self.backend().put_blob(id, *address, bytes)?;

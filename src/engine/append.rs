@@ -15,6 +15,7 @@ use std::sync::Arc;
 use super::call::{Ask, Looks, file_visits};
 use super::content::Content;
 use super::conversation::{Ack, Conversation, Work};
+use super::due::none_starves;
 use super::environment::Environment;
 use super::error::{Error, Refusal};
 use super::known::{State, named};
@@ -236,6 +237,7 @@ impl Conversation {
         }
         {
             let mut state = self.lock()?;
+            none_starves(&state, &chain)?;
             let specs: Vec<String> = chain.iter().map(|s| s.spec()).collect();
             let set = state.projection.chain().to_vec();
             let again = planted(Bug::SameStrategiesAreFiledAgain) && set == specs;

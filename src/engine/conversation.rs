@@ -19,23 +19,24 @@ use super::environment::{Environment, System};
 use super::error::{Error, Refusal};
 use super::known::{Known, State};
 use super::memory::{Held, Memory, Weight};
+use super::namespace::Namespace;
 use super::past::unchained;
 use super::stage::{Meta, Stage};
 use super::summarizer::{InFlight, Summarizer};
 
-/// The tenant of conversations whose caller names none.
-const TENANT: &str = "default";
-
 /// A store of conversations.
 #[derive(Clone, Debug)]
 pub struct Store {
-    backend: Arc<dyn Backend>,
+    pub(super) backend: Arc<dyn Backend>,
     environment: Arc<dyn Environment>,
-    memory: Arc<Memory<Inner>>,
+    pub(super) memory: Arc<Memory<Inner>>,
     by: By,
     level: Level,
     /// Who writes summaries.
     summarizer: Option<Arc<dyn Summarizer>>,
+    /// Where this handle's conversations are; without it those of all are shown, and names are of the
+    /// default one.
+    pub(super) scope: Option<Namespace>,
     /// When snapshots are due, of a log of which nothing was read yet.
     pace: Pace,
 }
@@ -67,7 +68,7 @@ impl Ack {
 #[derive(Debug)]
 pub(super) struct Inner {
     id: ConversationId,
-    name: Name,
+    pub(super) name: Name,
     state: Mutex<State>,
     /// The lineage's secret, once it was read.
     secret: OnceLock<Secret>,
@@ -131,6 +132,7 @@ impl Store {
             },
             level: Level::Synced,
             summarizer: None,
+            scope: None,
         }
     }
 
@@ -224,12 +226,14 @@ impl Store {
         self.level
     }
 
-    /// All conversations, sorted by name.
+    /// All conversations, sorted by name; of a handle [`Store::within`] a namespace, those in it and
+    /// in namespaces within it.
     ///
     /// # Errors
     /// When the store cannot be read.
     pub fn list(&self) -> Result<Vec<Listed>, Error> {
-        Ok(self.backend.list(&[])?)
+        let path = self.scope.as_ref().map(Namespace::path);
+        Ok(self.backend.list(&path.unwrap_or_default())?)
     }
 
     /// The conversation of this name, created where there is none.
@@ -237,7 +241,7 @@ impl Store {
     /// # Errors
     /// When the store fails or the log is damaged.
     pub fn conversation(&self, name: &str) -> Result<Conversation, Error> {
-        let name = full_name(name);
+        let name = self.full_name(name);
         match self.backend.find(&name)? {
             Some(id) => self.load(id, name),
             None => self.create(name, None),
@@ -249,7 +253,7 @@ impl Store {
     /// # Errors
     /// `nothing-matches` where there is none.
     pub fn existing(&self, name: &str) -> Result<Conversation, Error> {
-        let name = full_name(name);
+        let name = self.full_name(name);
         match self.backend.find(&name)? {
             Some(id) => self.load(id, name),
             None => {
@@ -267,6 +271,12 @@ impl Store {
     /// # Errors
     /// `nothing-matches` where there is none.
     pub fn by_id(&self, listed: Listed) -> Result<Conversation, Error> {
+        if self.scope.is_some() && self.backend.find(&listed.name)? != Some(listed.conversation) {
+            return Err(absent(listed.conversation));
+        }
+        if !self.is_ours(&listed.name) {
+            return Err(absent(listed.conversation));
+        }
         self.load(listed.conversation, listed.name)
     }
 
@@ -376,6 +386,7 @@ impl Store {
         to: Seq,
         show: &mut dyn FnMut(entry::Sealed) -> ControlFlow<()>,
     ) -> Result<(), Error> {
+        self.may_know(id)?;
         self.opened(id, from, to, &mut |bytes| Ok(show(entry::open(bytes)?)))
     }
 
@@ -424,15 +435,6 @@ impl Store {
 pub(super) fn absent(id: ConversationId) -> Error {
     let detail = format!("there is no conversation with the id {id}");
     Error::refused(RequestReason::NothingMatches, detail)
-}
-
-/// `tenant:name` would be ambiguous with names that hold colons, so a plain name lives under the
-/// default tenant; typed namespaces come with identity.
-pub(super) fn full_name(name: &str) -> Name {
-    Name {
-        namespace: vec![TENANT.to_owned()],
-        name: name.to_owned(),
-    }
 }
 
 fn first_half(bytes: [u8; 32]) -> [u8; 16] {
@@ -492,6 +494,14 @@ impl Conversation {
 
     pub(super) fn in_flight(&self) -> &InFlight {
         &self.inner.in_flight
+    }
+
+    /// The namespace its name is of.
+    ///
+    /// # Errors
+    /// `invalid-namespace` where the store lists it without a tenant.
+    pub fn namespace(&self) -> Result<Namespace, Error> {
+        Namespace::of(&self.inner.name)
     }
 
     /// The store it lives in.

@@ -1,5 +1,7 @@
 //! When a conversation is due to be consolidated, and when it was: the policy in force and the marks.
 
+use std::sync::Arc;
+
 use crate::log::{Body, Configured, Micros, Noted, RequestReason};
 use crate::strategy::{ConsolidationPolicy, Due, Signals, SpecError, Strategy};
 use crate::window::{CONSOLIDATED, Consolidated, Projection};
@@ -7,6 +9,7 @@ use crate::window::{CONSOLIDATED, Consolidated, Projection};
 use super::append::Options;
 use super::conversation::{Ack, Conversation};
 use super::error::{Error, Refusal};
+use super::known::State;
 
 impl Conversation {
     /// Sets when the conversation is to be consolidated. The log says so; who consolidates asks
@@ -49,15 +52,7 @@ impl Conversation {
             );
             return Err(Error::refused(RequestReason::PolicyConflict, detail));
         }
-        if let Some(strategy) = (state.chain.iter()).find(|s| starves(s.as_ref(), policy)) {
-            let detail = format!(
-                "[{spec}] is never due: [{}] drops messages before",
-                strategy.spec()
-            );
-            let help = "keep more messages than the policy waits for";
-            let refusal = Refusal::new(RequestReason::PolicyConflict, detail);
-            return Err(refusal.with_help(help).into());
-        }
+        not_starved(policy, &state.chain)?;
         let configured = Configured {
             consolidation: Some(spec),
             ..Configured::default()
@@ -100,16 +95,28 @@ impl Conversation {
     /// # Errors
     /// When the store fails.
     pub fn mark_consolidated(&self, at: Micros) -> Result<Ack, Error> {
+        self.mark(Some(at))
+    }
+
+    /// Files that the conversation was consolidated now.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn mark_consolidated_now(&self) -> Result<Ack, Error> {
+        self.mark(self.store().environment().now())
+    }
+
+    fn mark(&self, at: Option<Micros>) -> Result<Ack, Error> {
         let mut state = self.lock()?;
         let before = state.projection.consolidated().and_then(|c| c.at);
         let noted = Noted {
             what: CONSOLIDATED.to_owned(),
             place: String::new(),
-            warn: before.is_some_and(|before| at < before),
+            warn: at.zip(before).is_some_and(|(at, before)| at < before),
             content: None,
         };
         let options = Options {
-            at: Some(at),
+            at,
             ..Options::default()
         };
         let meta = self.meta(&options, None);
@@ -133,8 +140,27 @@ impl Conversation {
     }
 }
 
-/// Whether a strategy leaves so few messages that a policy is never due.
-pub(super) fn starves(strategy: &dyn Strategy, policy: &ConsolidationPolicy) -> bool {
-    let left = strategy.most_messages();
-    left.is_some_and(|most| !policy.can_fire_within(most))
+/// Whether the policy in force can be due beside these strategies.
+pub(super) fn none_starves(state: &State, chain: &[Arc<dyn Strategy>]) -> Result<(), Error> {
+    let spec = state.projection.consolidation_policy();
+    let policy = spec.and_then(ConsolidationPolicy::parse);
+    policy.map_or(Ok(()), |policy| not_starved(&policy, chain))
+}
+
+/// Whether a policy can be due beside these strategies: one that drops messages before it may not.
+fn not_starved(policy: &ConsolidationPolicy, chain: &[Arc<dyn Strategy>]) -> Result<(), Error> {
+    let starves = |strategy: &&Arc<dyn Strategy>| {
+        let left = strategy.most_messages();
+        left.is_some_and(|most| !policy.can_fire_within(most))
+    };
+    let Some(strategy) = chain.iter().find(starves) else {
+        return Ok(());
+    };
+    let detail = format!(
+        "[{policy}] is never due: [{}] drops messages before",
+        strategy.spec()
+    );
+    let refusal = Refusal::new(RequestReason::PolicyConflict, detail);
+    let help = "keep more messages than the policy waits for";
+    Err(refusal.with_help(help).into())
 }

@@ -90,7 +90,7 @@ impl Store {
             .with_level(crate::store::Level::Buffered);
         // Before anything is created: an import that cannot be stored leaves nothing behind.
         storable(transcript)?;
-        let before = match door.backend().find(&super::conversation::full_name(name))? {
+        let before = match door.backend().find(&door.full_name(name))? {
             Some(id) => door.backend().head(id)?,
             None => None,
         };

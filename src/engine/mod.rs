@@ -17,10 +17,12 @@ mod error;
 mod import;
 mod known;
 mod memory;
+mod namespace;
 mod past;
 mod stage;
 mod summarize_command;
 mod summarizer;
+mod views;
 
 pub use adopt::Adopted;
 pub use append::Options;
@@ -31,8 +33,10 @@ pub use conversation::{Ack, Conversation, Store};
 pub use environment::{Environment, Seeded, System};
 pub use error::{Error, Refusal};
 pub use import::{Imported, Warning};
+pub use namespace::Namespace;
 pub use summarize_command::CommandSummarizer;
 pub use summarizer::{Asked, SummarizeError, Summarizer, Summary};
+pub use views::{BufferMemory, ConsolidatingMemory, Remembered, SummaryMemory, SummaryPart};
 
 pub(crate) use content::intact;
 pub(crate) use past::ItemEntries;

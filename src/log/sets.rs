@@ -121,5 +121,6 @@ closed_set! {
         SourceDiverged = 16, "source-diverged", "The source no longer begins with what was imported.", "Import it under another name with --as.";
         TooLarge = 17, "too-large", "It exceeds a limit.", "Raise the named limit, or split it.";
         StoreBusy = 18, "store-busy", "The store is open in another process.", "Close that process, or wait for it to end.";
+        InvalidNamespace = 19, "invalid-namespace", "The namespace has no tenant, or its text cannot be read.", "Name a tenant; escape ':' and '\\' with '\\'.";
     }
 }

@@ -1,8 +1,8 @@
 //! When to consolidate: policies that are asked with what is known, and answer with why.
 
+use core::time::Duration;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::log::{Micros, Reading, Unit};
 use crate::window::{Consolidated, count};
@@ -273,12 +273,47 @@ impl ConsolidationPolicy {
             Self::AtMostOncePer(time) if time.as_micros() == 0 => wrong("a time that passes"),
             Self::AnyOf(of) | Self::AllOf(of) if of.is_empty() => wrong("at least one policy"),
             Self::AnyOf(of) | Self::AllOf(of) => of.iter().try_for_each(Self::check),
-            Self::Custom(own) if own.spec().contains(['(', ')']) => {
-                wrong("a spec without brackets")
+            Self::Custom(own) if own.spec().contains(['(', ')', ';']) => {
+                wrong("a spec without brackets and semicolons")
+            }
+            Self::Custom(own) if Self::parse(&own.spec()).is_some() => {
+                wrong("a spec that is no other policy's")
             }
             _ => Ok(()),
         }?;
         check_form(&self.to_string())
+    }
+
+    /// The policy of a spec, as [`fmt::Display`] writes it; `None` where it is one of somebody's own, or
+    /// none.
+    #[must_use]
+    pub fn parse(spec: &str) -> Option<Self> {
+        let inner = |name| spec.strip_prefix(name)?.strip_suffix(')');
+        if let Some(of) = inner("any(") {
+            return Some(Self::AnyOf(parse_each(of)?));
+        }
+        if let Some(of) = inner("all(") {
+            return Some(Self::AllOf(parse_each(of)?));
+        }
+        if spec == "never" {
+            return Some(Self::Never);
+        }
+        let (name, value) = spec.split_once('=')?;
+        Some(match name {
+            "messages" => Self::OnMessageCount(value.parse().ok()?),
+            "bytes" => Self::OnBytes(value.parse().ok()?),
+            "tokens" => {
+                let (whole, thousandths) = value.split_once('.')?;
+                let whole: u32 = whole.parse().ok()?;
+                let thousandths: u32 = thousandths.parse().ok()?;
+                Self::OnTokens(whole.checked_mul(1_000)?.checked_add(thousandths)?)
+            }
+            "every" => {
+                let micros = value.strip_suffix("us")?.parse().ok()?;
+                Self::AtMostOncePer(Duration::from_micros(micros))
+            }
+            _ => return None,
+        })
     }
 
     /// Whether it can ever be due where a strategy leaves at most so many messages after every
@@ -297,6 +332,20 @@ impl ConsolidationPolicy {
 /// Asks all, so that all is told.
 fn ask_each(of: &[ConsolidationPolicy], signals: &Signals, why: &mut Vec<Verdict>) -> Vec<bool> {
     of.iter().map(|p| p.ask(signals, why)).collect()
+}
+
+/// Policies parted by semicolons that stand in no brackets.
+fn parse_each(text: &str) -> Option<Vec<ConsolidationPolicy>> {
+    let mut depth = 0_usize;
+    let parts = text.split(|c| {
+        match c {
+            '(' => depth = depth.saturating_add(1),
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ';' && depth == 0
+    });
+    parts.map(ConsolidationPolicy::parse).collect()
 }
 
 fn reached(reading: Reading, threshold: u64, uncounted: u64) -> (bool, Because) {
@@ -426,5 +475,43 @@ mod tests {
         );
         assert!(any.can_fire_within(5) && !any.can_fire_within(4));
         assert!(!P::AllOf(vec![any.clone(), P::OnMessageCount(6)]).can_fire_within(5));
+    }
+
+    fn policy() -> impl proptest::prelude::Strategy<Value = P> {
+        use proptest::prelude::*;
+        let leaf = prop_oneof![
+            any::<u64>().prop_map(P::OnMessageCount),
+            any::<u64>().prop_map(P::OnBytes),
+            (0..2_000_u32).prop_map(P::OnTokens),
+            (0..u64::from(u32::MAX)).prop_map(|n| P::AtMostOncePer(Duration::from_micros(n))),
+            Just(P::Never),
+        ];
+        leaf.prop_recursive(3, 12, 4, |inner| {
+            let some = || prop::collection::vec(inner.clone(), 1..4);
+            prop_oneof![some().prop_map(P::AnyOf), some().prop_map(P::AllOf)]
+        })
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_policy_is_what_its_spec_says(policy in policy()) {
+            let again = P::parse(&policy.to_string()).map(|p| p.to_string());
+            proptest::prop_assert_eq!(again, Some(policy.to_string()));
+        }
+    }
+
+    #[test]
+    fn what_is_no_policy_is_not_read_as_one() {
+        for text in [
+            "",
+            "any()",
+            "messages=",
+            "any(never",
+            "tokens=1",
+            "all(never;)",
+            "mine",
+        ] {
+            assert!(P::parse(text).is_none(), "{text}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::reached::Reached;
 use super::world::Failure;
-use crate::engine::{Error, Store};
+use crate::engine::{Error, Namespace, Store};
 use crate::formats::{Link, Step, Transcript};
 use crate::log::{Message, RequestReason};
 use crate::store::NAME_BYTES_MAX;
@@ -81,6 +81,8 @@ pub(super) fn reach(reached: &mut Reached, times: u64) -> Result<(), Failure> {
         let long = "n".repeat(usize::try_from(NAME_BYTES_MAX)?);
         expect(RequestReason::TooLarge, store.conversation(&long), reached)?;
         expect(RequestReason::StoreBusy, Store::open(&directory), reached)?;
+        let nobody = format!(":{name}").parse::<Namespace>();
+        expect(RequestReason::InvalidNamespace, nobody, reached)?;
     }
     drop(held);
     Ok(())

@@ -13,11 +13,11 @@ use crate::log::{
 use crate::planted::{Bug, planted};
 
 use super::bind::{CallInfo, remove_from};
+use super::consolidated::CONSOLIDATED;
 use super::index::Share;
 use super::measure::add_apart;
 use super::state::{
-    CONSOLIDATED, Consolidated, Fact, Form, Life, LifeEnd, MessageState, Projection, RefusalSpan,
-    ReturnInfo, Sent, VisitInfo,
+    Fact, Form, Life, LifeEnd, MessageState, Projection, RefusalSpan, ReturnInfo, Sent, VisitInfo,
 };
 use super::view::edges;
 
@@ -139,14 +139,6 @@ impl Projection {
             self.consolidated_by(fact, false);
         }
         self.settle_groups();
-    }
-
-    fn consolidated_by(&mut self, fact: Fact, marked: bool) {
-        self.consolidated = Some(Consolidated {
-            seq: fact.seq,
-            at: fact.at,
-            marked,
-        });
     }
 
     fn configured(&mut self, fact: Fact, c: &Configured) {

@@ -4,6 +4,7 @@
 mod apply;
 mod bind;
 mod claim;
+mod consolidated;
 mod group;
 mod guard;
 mod index;
@@ -21,6 +22,7 @@ mod view;
 pub use apply::Fold;
 pub use bind::{BindError, Binding, CallInfo};
 pub use claim::Questions;
+pub use consolidated::{CONSOLIDATED, Consolidated};
 pub use group::{Groups, grouped};
 pub use guard::{Cut, Decision, Fate, GroupView, Keep, Notices, Order, Sizes, decide};
 pub use measure::{
@@ -33,7 +35,7 @@ pub use passing::Passing;
 pub use recall::{Memo, Verdict};
 pub use snapshot::{Pace, Snapshot, Taken};
 pub use state::{
-    CONSOLIDATED, Conservation, Consolidated, Fact, Form, Life, LifeEnd, MessageState, Projection,
-    RefusalSpan, ReturnInfo, Sent, VisitInfo,
+    Conservation, Fact, Form, Life, LifeEnd, MessageState, Projection, RefusalSpan, ReturnInfo,
+    Sent, VisitInfo,
 };
 pub use view::{Item, Window, digest_step};

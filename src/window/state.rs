@@ -12,6 +12,7 @@ use crate::planted::{Bug, planted};
 
 use super::bind::{CallInfo, Label};
 use super::claim::Questions;
+use super::consolidated::Consolidated;
 use super::group::Groups;
 use super::index::{ByPlace, GroupIndex, Share};
 use super::measure::Totals;
@@ -264,20 +265,6 @@ pub struct VisitInfo {
     pub attempted: bool,
 }
 
-/// What a note says that marks a consolidation.
-pub const CONSOLIDATED: &str = "ctxlog:consolidated";
-
-/// A consolidation, or the mark of one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Consolidated {
-    /// The entry.
-    pub seq: Seq,
-    /// Its time: of a mark the one that was told.
-    pub at: Option<Micros>,
-    /// Whether someone marked it.
-    pub marked: bool,
-}
-
 /// What became of a message: exactly one of these holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Conservation {
@@ -523,29 +510,6 @@ impl Projection {
         })
     }
 
-    /// When to consolidate, as it was configured.
-    #[must_use]
-    pub fn consolidation_policy(&self) -> Option<&str> {
-        self.consolidation.as_deref()
-    }
-
-    /// The newest consolidation, or mark of one.
-    #[must_use]
-    pub const fn consolidated(&self) -> Option<Consolidated> {
-        self.consolidated
-    }
-
-    /// What there is to consolidate: the window's messages outside the envelope, without notices and
-    /// what stands for others, the bytes of their text, and their parts that are no text.
-    #[must_use]
-    pub fn to_consolidate(&self) -> (u64, u64, u64) {
-        let said = |p: Seq| self.items.iter().take_while(move |i| i.place < p);
-        let before = self.first_person.map_or(Seq(u64::MAX), |p| p);
-        let messages = said(before).filter_map(|i| self.messages.get(i.index));
-        self.totals
-            .said_without(messages.filter(|m| self.in_envelope(m)))
-    }
-
     /// What happens to open tool calls.
     #[must_use]
     pub fn open_calls_policy(&self) -> OpenCalls {
@@ -643,13 +607,6 @@ impl Projection {
     #[must_use]
     pub const fn evictions(&self) -> u64 {
         self.evictions
-    }
-
-    /// What visits cost a prompt cache so far, where they changed what a call had been sent: apart by
-    /// method, since what two methods counted is never added.
-    #[must_use]
-    pub fn invalidated(&self) -> &[Reading] {
-        &self.invalidated
     }
 
     /// About how many bytes of memory it takes. Counted from lengths, so that asking costs nothing.

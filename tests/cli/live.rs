@@ -223,3 +223,26 @@ fn a_cut_output_is_told_and_can_be_brought_back() {
     assert!(window.contains(long.trim()), "{window}");
     place.run(&["verify"]).done();
 }
+
+#[test]
+fn a_namespace_has_names_of_its_own() {
+    let place = Place::new();
+    let of = |namespace: &'static str, words: &[&'static str]| {
+        let scope = ["--namespace", namespace];
+        place.run(&[words, &scope].concat())
+    };
+    let say = ["append", "-c", "a", "--text", "x"];
+    of("acme", &say).done();
+    of(r"acme:eu\:west", &say).done();
+    place
+        .run(&["status", "-c", "a"])
+        .failed(2, "which-conversation");
+    place.run(&say).done();
+    place.run(&["status", "-c", "a"]).done();
+    let lines = |ran: super::support::Ran| ran.done().out.lines().count();
+    assert_eq!(lines(place.run(&["ls", "--json"])), 3);
+    assert_eq!(lines(of("acme", &["ls", "--json"])), 2);
+    assert_eq!(lines(of(r"acme:eu\:west", &["ls", "--json"])), 1);
+    of("other", &["status", "-c", "a"]).failed(1, "nothing-matches");
+    of(":acme", &["ls"]).failed(2, "usage");
+}

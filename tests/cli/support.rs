@@ -41,6 +41,7 @@ impl Place {
         for name in [
             "CTXLOG_STORE",
             "CTXLOG_MEMORY",
+            "CTXLOG_NAMESPACE",
             "CTXLOG_FIGURES",
             "COLUMNS",
             "NO_COLOR",

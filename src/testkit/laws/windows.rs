@@ -7,7 +7,7 @@ use super::visits::{blind, of_envelope_or_request, protection, refusals};
 use super::{Found, demand};
 use crate::formats::lint::lint;
 use crate::formats::{Profile, render};
-use crate::log::{Body, LeftReason, MessageId, RequestReason, Seq, Visited};
+use crate::log::{Author, Body, LeftReason, MessageId, RequestReason, Seq, Visited};
 use crate::testkit::case::{Case, Run, Step};
 use crate::testkit::model::{Moment, Out};
 use crate::testkit::script::Script;
@@ -156,8 +156,27 @@ pub(super) fn conservation(case: &Case<'_>) -> Found {
                 fate.unwrap_or("lost")
             );
         }
+        let said: Vec<u64> = fold.said().map(|m| m.id.seq().0).collect();
+        let expected = said_in(moment);
+        demand!(
+            said == expected && fold.to_consolidate().0 == u64::try_from(said.len())?,
+            "after {}: {said:?} are there to be consolidated, not {expected:?}",
+            entry.seq
+        );
     }
     Ok(())
+}
+
+/// What the window holds beside instructions at its beginning, notices and what stands for others.
+fn said_in(moment: &Moment) -> Vec<u64> {
+    let first_person = (moment.messages.iter()).find(|m| m.author == Author::Person);
+    let before = |id| first_person.is_none_or(|p| id < p.id);
+    let shown = moment.window.iter().filter_map(|id| moment.get(*id));
+    let said = shown.filter(|m| {
+        let envelope = m.instruction && before(m.id);
+        !m.notice && m.sources.is_none() && !envelope
+    });
+    said.map(|m| m.id).collect()
 }
 
 /// The same things done at other times make the same entries and windows.
