@@ -139,6 +139,8 @@ fn dispatch(cx: &mut Context, command: &Command) -> Result<u8, Failure> {
         Command::Window(args) => commands::window::run(cx, args),
         Command::Why(args) => commands::why::run(cx, args),
         Command::Restore(args) => commands::restore::run(cx, args),
+        Command::Replace(args) => commands::replace::run(cx, args),
+        Command::Clear(args) => commands::replace::clear(cx, args),
         Command::Pin(args) => commands::pin::run(cx, args, true),
         Command::Unpin(args) => commands::pin::run(cx, args, false),
         Command::Lint(args) => commands::lint::run(cx, args),

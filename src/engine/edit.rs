@@ -107,7 +107,7 @@ fn no_message(id: MessageId, why: &str) -> Error {
     Error::refused(RequestReason::NothingMatches, format!("{id} {why}"))
 }
 
-fn visible(state: &Projection, id: MessageId) -> Result<&MessageState, Error> {
+pub(super) fn visible(state: &Projection, id: MessageId) -> Result<&MessageState, Error> {
     let message = state.message(id).filter(|m| m.visible());
     message.ok_or_else(|| no_message(id, "is not in the window"))
 }
@@ -253,6 +253,12 @@ fn conflict(entry: Seq, first: Seq) -> Error {
 /// The change that gives back the window from before `entry`, as far as later entries allow.
 fn undoing(state: &Projection, entry: Seq, change: &Change) -> Result<Change, Error> {
     let introduced = MessageId(entry);
+    let pins = !change.pinned.is_empty() || !change.unpinned.is_empty();
+    // What it introduced may have come back by itself.
+    let back = state.message(introduced).is_some_and(MessageState::visible);
+    if state.is_undone(entry) && !pins && !back {
+        return Err(nothing(entry, "was undone already"));
+    }
     let mut left: BTreeSet<MessageId> = BTreeSet::new();
     if let Some(claim) = state.message(introduced) {
         match claim.absent() {
@@ -327,6 +333,8 @@ fn entered_by(
             Some(None) => {
                 out.insert(message.id);
             }
+            // What the entry itself had taken out and is back covers it as before: nothing to undo.
+            Some(Some(end)) if end.stand_in.is_some_and(|s| took_out(change, s)) => {}
             Some(Some(end))
                 if !superseded(message)
                     && state.conservation(message.id) == Some(Conservation::Covered) =>
@@ -337,6 +345,10 @@ fn entered_by(
         }
     }
     Ok(out)
+}
+
+fn took_out(change: &Change, id: MessageId) -> bool {
+    change.left.iter().any(|left| left.messages.contains(id))
 }
 
 /// What leaves again leaves for the reason it had left for before, a message that had not with its

@@ -16,6 +16,7 @@ mod import;
 mod known;
 mod memory;
 mod past;
+mod replace;
 mod stage;
 
 pub use adopt::Adopted;
@@ -27,6 +28,7 @@ pub use conversation::{Ack, Conversation, Store};
 pub use environment::{Environment, Seeded, System};
 pub use error::{Error, Refusal};
 pub use import::{Imported, Warning};
+pub use replace::Replacement;
 
 pub(crate) use content::intact;
 pub(crate) use past::ItemEntries;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::make_room::MakeRoom;
 use super::script::{Ids, Op, Said, Script, Words, settings};
 use crate::audit::{SelectError, Span};
-use crate::engine::{Content, Conversation, Error, Options, Seeded, Store};
+use crate::engine::{Content, Conversation, Error, Options, Replacement, Seeded, Store};
 use crate::formats::Transcript;
 use crate::log::entry::Sealed;
 use crate::log::{
@@ -50,6 +50,14 @@ pub enum Request {
     Pin(MessageId),
     /// A pin is taken away.
     Unpin(MessageId),
+    /// Messages of the window are replaced.
+    Replace(Box<Replacement>, Message),
+    /// A replacement is asked for.
+    Ask(Box<Replacement>),
+    /// The content of a replacement that was asked for.
+    Asked(Seq, Message),
+    /// Messages are cleared; `None`: all that may leave.
+    Clear(Option<Vec<MessageId>>),
     /// Other strategies are asked for.
     Strategies(Vec<Arc<dyn Strategy>>),
     /// The window after an entry is asked for.
@@ -321,10 +329,6 @@ impl World {
                 ))
             }
             Op::Settings(size) => Some(Request::Settings(settings(*size))),
-            Op::Restore(n) => self.pick_message(*n)?.map(Request::Restore),
-            Op::Undo(n) => Some(Request::Undo(self.pick_entry(*n)?)),
-            Op::Pin(n) => self.pick_shown(*n, false)?.map(Request::Pin),
-            Op::Unpin(n) => self.pick_shown(*n, true)?.map(Request::Unpin),
             Op::Policy if self.chain.is_empty() => None,
             Op::Policy => Some(Request::Strategies(vec![Arc::new(SlidingWindow::new(99))])),
             Op::Impossible => Some(Request::Strategies(vec![Arc::new(SlidingWindow::new(0))])),
@@ -338,6 +342,7 @@ impl World {
             }
             Op::Reopen => Some(Request::Reopen),
             Op::Note => Some(Request::Note),
+            edit => self.resolve_edit(edit)?,
         })
     }
 
@@ -392,6 +397,11 @@ impl World {
             Request::Undo(entry) => drop(self.chat.undo(*entry)?),
             Request::Pin(message) => drop(self.chat.pin(*message)?),
             Request::Unpin(message) => drop(self.chat.unpin(*message)?),
+            Request::Replace(what, with) => drop(self.chat.replace(what, with.clone())?),
+            Request::Ask(what) => drop(self.chat.ask_replacement(what)?),
+            Request::Asked(ask, with) => drop(self.chat.replace_asked(*ask, with.clone())?),
+            Request::Clear(None) => drop(self.chat.clear()?),
+            Request::Clear(Some(messages)) => drop(self.chat.clear_messages(messages)?),
             Request::Strategies(chain) => drop(self.chat.clone().with_strategies(chain.clone())?),
             Request::Window(at) => drop(self.chat.window_after(*at)?),
             Request::Range(range) => self.select(range)?,
@@ -448,24 +458,11 @@ impl World {
         Ok(self.chat.head()?.map_or(Seq(0), |head| head.seq))
     }
 
-    fn back_from_head(&self, n: usize) -> Result<Seq, Error> {
+    pub(super) fn back_from_head(&self, n: usize) -> Result<Seq, Error> {
         let head = self.head()?.0;
         let n = u64::try_from(n).unwrap_or(0);
         let back = n.checked_rem(head.saturating_add(1)).unwrap_or(0);
         Ok(Seq(head.saturating_sub(back)))
-    }
-
-    /// Mostly one of what changed a window, counted back from the newest; else any entry.
-    fn pick_entry(&self, n: usize) -> Result<Seq, Failure> {
-        let mut changes = self.entries()?;
-        changes.retain(|e| e.body.change().is_some());
-        let nth = n
-            .checked_rem(changes.len())
-            .filter(|_| !n.is_multiple_of(7));
-        match nth.and_then(|nth| changes.iter().rev().nth(nth)) {
-            Some(entry) => Ok(entry.seq),
-            None => Ok(self.back_from_head(n)?),
-        }
     }
 
     fn label(&self, position: usize) -> Option<String> {
@@ -530,38 +527,6 @@ impl World {
         };
         parts.extend(words.map(|w| Part::text(w.whole())));
         Some(Message::new(role, author, parts))
-    }
-
-    /// A message of the window; with `pinned` one that is pinned, where there is one.
-    fn pick_shown(&self, n: usize, pinned: bool) -> Result<Option<MessageId>, Error> {
-        self.chat.with_projection(|p| {
-            let ids = |pinned: bool| -> Vec<MessageId> {
-                let messages = p.messages().iter().filter(|m| m.visible());
-                messages
-                    .filter(|m| !pinned || m.pinned)
-                    .map(|m| m.id)
-                    .collect()
-            };
-            let mut among = ids(pinned);
-            if among.is_empty() || n.is_multiple_of(7) {
-                among = ids(false);
-            }
-            among.get(n.checked_rem(among.len())?).copied()
-        })
-    }
-
-    fn pick_message(&self, n: usize) -> Result<Option<MessageId>, Error> {
-        self.chat.with_projection(|p| {
-            let ids = |away: bool| -> Vec<MessageId> {
-                let messages = p.messages().iter().filter(|m| !away || !m.visible());
-                messages.map(|m| m.id).collect()
-            };
-            let mut among = ids(true);
-            if among.is_empty() || n.is_multiple_of(7) {
-                among = ids(false);
-            }
-            among.get(n.checked_rem(among.len())?).copied()
-        })
     }
 
     /// The log as it is stored.

@@ -3,6 +3,7 @@
 
 mod apply;
 mod bind;
+mod chosen;
 mod group;
 mod guard;
 mod index;
@@ -19,6 +20,7 @@ mod view;
 
 pub use apply::Fold;
 pub use bind::{BindError, Binding, CallInfo};
+pub use chosen::{Chosen, Selection, Skip, Unchosen};
 pub use group::{Groups, grouped};
 pub use guard::{Cut, Decision, Fate, GroupView, Keep, Notices, Order, Sizes, decide};
 pub use measure::{COUNT, ESTIMATE, Measure, NoReading, TIKTOKEN, Tokens, Total, count, estimate};

@@ -3,7 +3,7 @@
 //! A prediction is made of entries as the log would hold them, save what nobody can foresee: hashes,
 //! salts and times. Each rule says in its own words what the design demands.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::fold::Moment;
@@ -34,6 +34,10 @@ pub struct Model {
     pub(super) now: Arc<Moment>,
     keyed: BTreeMap<String, Message>,
     settings: Option<Json>,
+    /// Replacements that were asked for, by the entry: what they mean, and whether in place.
+    pub(super) asks: BTreeMap<u64, (Vec<u64>, bool)>,
+    /// Asks whose content came.
+    pub(super) answered: BTreeSet<u64>,
     /// The words of contents, by the entry and the payload that gave them.
     pub(super) words: BTreeMap<(u64, u32), Arc<Message>>,
 }
@@ -61,6 +65,10 @@ impl Model {
     /// # Errors
     /// When an entry is not the next one, or a call recorded another window than this one.
     pub fn observe(&mut self, asked: Option<&Request>, entries: &[Entry]) -> Result<(), String> {
+        let asks = match asked {
+            Some(Request::Ask(what)) => self.means(what).ok().map(|ids| (ids, what.in_place)),
+            _ => None,
+        };
         for entry in entries {
             let (next, iteration) = (self.next(), self.iteration());
             if entry.seq.0 != next || entry.iteration != iteration {
@@ -88,6 +96,11 @@ impl Model {
                 self.keyed.extend(key.map(|key| (key, message.clone())));
             }
             Some(Request::Settings(json)) => self.settings = Some(json.clone()),
+            Some(Request::Ask(_)) => {
+                let entry = self.next().saturating_sub(1);
+                self.asks.extend(asks.map(|meant| (entry, meant)));
+            }
+            Some(Request::Asked(ask, _)) => drop(self.answered.insert(ask.0)),
             _ => {}
         }
         Ok(())
@@ -121,6 +134,15 @@ impl Model {
             Request::Undo(entry) => then.undo(entry.0),
             Request::Pin(message) => then.pin(message.0.0, true),
             Request::Unpin(message) => then.pin(message.0.0, false),
+            Request::Replace(what, with) => then.replace(what, with),
+            Request::Ask(what) => then.ask(what),
+            Request::Asked(ask, with) => then.asked(ask.0, with),
+            Request::Clear(which) => {
+                let which: Option<Vec<u64>> = which
+                    .as_ref()
+                    .map(|ids| ids.iter().map(|id| id.0.0).collect());
+                then.clear(which.as_deref())
+            }
             Request::Strategies(chain) => {
                 then.configure(&chain.iter().map(|s| s.spec()).collect::<Vec<_>>())
             }

@@ -19,7 +19,7 @@ impl Model {
         if newer(message).is_some() {
             return Err(RequestReason::RestoreConflict);
         }
-        let back = self.away(&BTreeSet::from([id]), None)?;
+        let back = self.away(&BTreeSet::from([id]), &BTreeSet::new())?;
         let change = Change {
             entered: self.now.ranges(&back),
             ..Change::default()
@@ -40,31 +40,46 @@ impl Model {
         if pins {
             return self.undo_pins(entry, &change);
         }
-        if self.undone(entry) {
+        // What an entry introduced may have come back by itself.
+        if self.undone(entry) && !self.now.window.contains(&entry) {
             return Err(nothing);
         }
-        let left: BTreeSet<u64> = self
-            .now
-            .messages
-            .iter()
-            .filter(|m| m.out.as_ref().is_some_and(|out| out.by == entry))
-            .filter(|m| newer(m).is_none())
+        if self.outlived(entry, &change) {
+            return Err(RequestReason::RestoreConflict);
+        }
+        let out_by = |m: &&Message| {
+            let out = m.out.as_ref();
+            out.is_some_and(|out| out.by == entry || out.stand_in == Some(entry))
+        };
+        let messages = self.now.messages.iter();
+        let mut back: BTreeSet<u64> = messages
+            .filter(out_by)
+            .filter(|m| newer(m).is_none() && m.id != entry)
             .map(|m| m.id)
             .collect();
-        let entered = self.away(&left, Some(entry))?;
+        // What a claim that comes back covers by itself is not named.
+        let sources = back.iter().filter_map(|id| self.claim(*id)).flatten();
+        let covers: BTreeSet<u64> = sources.flat_map(|id| self.now.group(*id)).collect();
+        back.retain(|id| !covers.contains(id));
         let mut leaving: BTreeMap<LeftReason, BTreeSet<u64>> = BTreeMap::new();
         let groups = self.now.groups();
         for group in &groups {
-            let brought = |id| names(&change.entered, id) && self.entered_by(id) == Some(entry);
-            let introduced = |id| id == entry;
-            if !group.ids.iter().any(|id| brought(*id) || introduced(*id)) {
+            let brought = |id: &u64| {
+                let there = self.now.get(*id);
+                names(&change.entered, *id) && there.is_some_and(|m| m.entered == entry)
+            };
+            if !group.ids.iter().any(|id| brought(id) || *id == entry) {
                 continue;
             }
-            for id in &group.ids {
-                let reason = self.left_for(*id).unwrap_or(LeftReason::Cleared);
+            for id in group.ids.iter().filter(|id| !covers.contains(id)) {
+                let claim = self.claim(*id).map(|_| LeftReason::Replaced);
+                let reason = self.left_for(*id).or(claim).unwrap_or(LeftReason::Cleared);
                 leaving.entry(reason).or_default().insert(*id);
             }
         }
+        let mut undone: BTreeSet<u64> = leaving.values().flatten().copied().collect();
+        undone.insert(entry);
+        let entered = self.away(&back, &undone)?;
         let forms = self.now.messages.iter().map(|m| before(m, entry));
         let forms: Vec<_> = forms.collect::<Result<_, _>>()?;
         let reverted: Vec<(Seq, Seq)> = forms.into_iter().flatten().collect();
@@ -154,12 +169,12 @@ impl Model {
     }
 
     /// The messages of these ones' groups that are out of the window and would come back: all but
-    /// synthetic results that real ones superseded. What something live stands for, other than the
-    /// entry that is undone now, cannot.
+    /// synthetic results that real ones superseded. What something live stands for, other than what
+    /// is undone now, cannot; nor can a claim beside what a claim among its sources was made of.
     fn away(
         &self,
         ids: &BTreeSet<u64>,
-        undone: Option<u64>,
+        undone: &BTreeSet<u64>,
     ) -> Result<BTreeSet<u64>, RequestReason> {
         let members: BTreeSet<u64> = ids.iter().flat_map(|id| self.now.group(*id)).collect();
         let mut away = BTreeSet::new();
@@ -167,7 +182,9 @@ impl Model {
             let Some(out) = m.out.as_ref().filter(|_| newer(m).is_none()) else {
                 continue;
             };
-            if self.now.fate(m.id) == Some("covered") && Some(out.by) != undone {
+            let by_undone = out.stand_in.is_some_and(|s| undone.contains(&s));
+            let covered = self.now.fate(m.id) == Some("covered") && !by_undone;
+            if covered || self.is_beside(m.id, ids) {
                 return Err(RequestReason::RestoreConflict);
             }
             away.insert(m.id);
@@ -175,18 +192,45 @@ impl Model {
         Ok(away)
     }
 
+    /// What a claim stands for; a notice stands for nothing.
+    fn claim(&self, id: u64) -> Option<&Vec<u64>> {
+        let message = self.now.get(id).filter(|m| !m.notice)?;
+        message.sources.as_ref().map(|(sources, _)| sources)
+    }
+
+    /// Whether a claim that comes back would stand beside what it was made of: a claim among its
+    /// sources, or among theirs, is away and stays so, while something it stood for is there.
+    fn is_beside(&self, claim: u64, back: &BTreeSet<u64>) -> bool {
+        let there = |id: &u64| self.now.window.contains(id);
+        let sources = self.claim(claim).into_iter().flatten();
+        let away = sources.filter(|id| !there(id) && !back.contains(id));
+        let mut inner = away.filter_map(|id| Some((*id, self.claim(*id)?)));
+        inner.any(|(id, sources)| sources.iter().any(there) || self.is_beside(id, back))
+    }
+
+    /// Whether something stands for what an entry introduced or brought back.
+    fn outlived(&self, entry: u64, change: &Change) -> bool {
+        let stood_for = |id: u64| {
+            let out = self.now.get(id).and_then(|m| m.out.as_ref());
+            out.is_some_and(|out| out.stand_in.is_some())
+        };
+        // What covers it as it did before the entry, which had taken that out, is no news.
+        let as_before = |m: &Message| {
+            let stand_in = m.out.as_ref().and_then(|out| out.stand_in);
+            stand_in.is_some_and(|id| change.left.iter().any(|l| names(&l.messages, id)))
+        };
+        let brought = self.now.messages.iter().any(|m| {
+            let here = names(&change.entered, m.id) && m.entered == entry && !as_before(m);
+            here && newer(m).is_none() && self.now.fate(m.id) == Some("covered")
+        });
+        stood_for(entry) || brought
+    }
+
     /// Whether an edit that is itself not undone undoes an entry.
     fn undone(&self, entry: u64) -> bool {
         let undoes = |b: &Body| b.change().is_some_and(|c| c.undoes == Some(Seq(entry)));
         let mut undoing = self.log.iter().filter(|e| undoes(&e.body));
         undoing.any(|e| !self.undone(e.seq.0))
-    }
-
-    /// The entry that brought a message back last.
-    fn entered_by(&self, id: u64) -> Option<u64> {
-        let enters = |b: &Body| b.change().is_some_and(|c| names(&c.entered, id));
-        let newest = self.log.iter().rev().find(|e| enters(&e.body));
-        newest.map(|e| e.seq.0)
     }
 
     /// Why a message had left before it came back; one that had not, as the first of its group did.

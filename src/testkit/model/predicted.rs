@@ -66,6 +66,11 @@ fn blanked(entry: &Entry, timed: bool) -> Entry {
             .stand_ins
             .iter_mut()
             .for_each(|s| s.content = BLANK),
+        Body::Edited(e) => {
+            let stand_ins = e.change.stand_ins.iter_mut();
+            stand_ins.for_each(|s| s.content = BLANK);
+            e.rest = e.rest.map(|_| BLANK);
+        }
         Body::Noted(n) => n.content = n.content.map(|_| BLANK),
         _ => {}
     }

@@ -1,0 +1,90 @@
+//! What an operation of a script is done to: picks among what there is.
+
+use super::script::Op;
+use super::world::{Failure, Request, World};
+use crate::engine::Error;
+use crate::log::{Change, Message, MessageId, Seq};
+
+impl World {
+    /// Makes the picks of an edit.
+    pub(super) fn resolve_edit(&self, op: &Op) -> Result<Option<Request>, Failure> {
+        Ok(match op {
+            Op::Restore(n) => self.pick_message(*n)?.map(Request::Restore),
+            Op::Undo(n) => Some(Request::Undo(self.pick_entry(*n)?)),
+            Op::Pin(n) => self.pick_shown(*n, false)?.map(Request::Pin),
+            Op::Unpin(n) => self.pick_shown(*n, true)?.map(Request::Unpin),
+            Op::Replace(what, words) => Some(Request::Replace(
+                Box::new(what.clone()),
+                Message::person(words.whole()),
+            )),
+            Op::Ask(what) => Some(Request::Ask(Box::new(what.clone()))),
+            Op::Asked(n, words) => Some(Request::Asked(
+                self.pick_ask(*n)?,
+                Message::person(words.whole()),
+            )),
+            Op::Clear(which) if which.is_empty() => Some(Request::Clear(None)),
+            Op::Clear(which) => {
+                let shown = which.iter().map(|n| self.pick_shown(*n, false));
+                let shown: Vec<Option<MessageId>> = shown.collect::<Result<_, _>>()?;
+                Some(Request::Clear(shown.into_iter().collect()))
+            }
+            _ => None,
+        })
+    }
+
+    /// Mostly one of what changed a window, counted back from the newest; else any entry.
+    fn pick_entry(&self, n: usize) -> Result<Seq, Failure> {
+        let mut changes = self.entries()?;
+        changes.retain(|e| e.body.change().is_some());
+        let nth = n
+            .checked_rem(changes.len())
+            .filter(|_| !n.is_multiple_of(7));
+        match nth.and_then(|nth| changes.iter().rev().nth(nth)) {
+            Some(entry) => Ok(entry.seq),
+            None => Ok(self.back_from_head(n)?),
+        }
+    }
+
+    /// Mostly one that asks for a replacement, counted back from the newest; else any entry.
+    fn pick_ask(&self, n: usize) -> Result<Seq, Failure> {
+        let mut asks = self.entries()?;
+        asks.retain(|e| e.body.change() == Some(&Change::default()) && e.body.visit().is_none());
+        let nth = n.checked_rem(asks.len()).filter(|_| !n.is_multiple_of(7));
+        match nth.and_then(|nth| asks.iter().rev().nth(nth)) {
+            Some(entry) => Ok(entry.seq),
+            None => Ok(self.back_from_head(n)?),
+        }
+    }
+
+    /// A message of the window; with `pinned` one that is pinned, where there is one.
+    fn pick_shown(&self, n: usize, pinned: bool) -> Result<Option<MessageId>, Error> {
+        self.chat.with_projection(|p| {
+            let ids = |pinned: bool| -> Vec<MessageId> {
+                let messages = p.messages().iter().filter(|m| m.visible());
+                messages
+                    .filter(|m| !pinned || m.pinned)
+                    .map(|m| m.id)
+                    .collect()
+            };
+            let mut among = ids(pinned);
+            if among.is_empty() || n.is_multiple_of(7) {
+                among = ids(false);
+            }
+            among.get(n.checked_rem(among.len())?).copied()
+        })
+    }
+
+    fn pick_message(&self, n: usize) -> Result<Option<MessageId>, Error> {
+        self.chat.with_projection(|p| {
+            let ids = |away: bool| -> Vec<MessageId> {
+                let messages = p.messages().iter().filter(|m| !away || !m.visible());
+                messages.map(|m| m.id).collect()
+            };
+            let mut among = ids(true);
+            if among.is_empty() || n.is_multiple_of(7) {
+                among = ids(false);
+            }
+            among.get(n.checked_rem(among.len())?).copied()
+        })
+    }
+}
