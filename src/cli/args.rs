@@ -199,6 +199,11 @@ pub enum Command {
     /// Let messages leave the window; without any, all that may
     #[command(after_help = CLEAR)]
     Clear(Clear),
+    /// Show the model again what a message said: it comes back, or is quoted
+    #[command(
+        after_help = "EXAMPLES\n  ctxlog recall m18   what left comes back; what a summary stands for is quoted beside it"
+    )]
+    Recall(Recall),
     /// Keep a message of the window from leaving
     #[command(
         after_help = "EXAMPLES\n  ctxlog pin m18     its whole group stays until it is unpinned, or an edit takes it"
@@ -511,6 +516,12 @@ The system prompt, the current request, open calls and what is pinned stay; the 
 pub struct Clear {
     /// The messages (m18); all that may leave otherwise
     pub messages: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct Recall {
+    /// The message (m18); a summary's own id quotes what it stands for
+    pub message: String,
 }
 
 #[derive(Args, Debug)]

@@ -141,6 +141,7 @@ fn dispatch(cx: &mut Context, command: &Command) -> Result<u8, Failure> {
         Command::Restore(args) => commands::restore::run(cx, args),
         Command::Replace(args) => commands::replace::run(cx, args),
         Command::Clear(args) => commands::replace::clear(cx, args),
+        Command::Recall(args) => commands::recall::run(cx, args),
         Command::Pin(args) => commands::pin::run(cx, args, true),
         Command::Unpin(args) => commands::pin::run(cx, args, false),
         Command::Lint(args) => commands::lint::run(cx, args),

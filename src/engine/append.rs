@@ -1,9 +1,9 @@
 //! Appending messages, reporting what came back, configuring.
 
 use crate::log::{
-    Appended, Body, Commitment, Configured, Count, Json, Key, Message, MessageId, Micros, Noted,
-    OpenCalls, Part, PartBody, PartSkeleton, Provenance, RequestReason, Returned, Seq, Settings,
-    Trigger, Usage, payload,
+    Appended, Body, Commitment, Configured, Count, Door, Json, Key, Message, MessageId, Micros,
+    Noted, OpenCalls, Part, PartBody, PartSkeleton, Provenance, RequestReason, Returned, Seq,
+    Settings, Trigger, Usage, payload,
 };
 use crate::planted::{Bug, planted};
 use crate::strategy::{Strategy, check_form};
@@ -17,6 +17,7 @@ use super::conversation::{Ack, Conversation, Work};
 use super::environment::Environment;
 use super::error::{Error, Refusal};
 use super::known::{State, named};
+use super::recall::file_returns;
 use super::stage::{Meta, Stage};
 
 /// What may be said about a request beside its content.
@@ -70,8 +71,9 @@ impl Conversation {
             let meta = self.meta(options, None);
             let (first, last) =
                 append_parts(stage, work, &message, options, &meta, &mut refuse_unbound)?;
+            let provenance = options.provenance.unwrap_or(Provenance::Recorded);
+            file_returns(stage, work, &message, provenance, &meta)?;
             if looks {
-                let provenance = options.provenance.unwrap_or(Provenance::Recorded);
                 let meta = Meta { key: None, ..meta };
                 file_visits(stage, work, Trigger::Append, provenance, &meta)?;
             }
@@ -121,8 +123,12 @@ impl Conversation {
         let mut ours = true;
         self.store()
             .entries(self.id(), expected.next(), head.seq, &mut |sealed| {
-                let body = &sealed.entry.body;
-                ours &= matches!(body, Body::Visited(_) | Body::Returned(_) | Body::Noted(_));
+                let entry = &sealed.entry;
+                ours &= match &entry.body {
+                    Body::Visited(_) | Body::Returned(_) | Body::Noted(_) => true,
+                    Body::Edited(_) => entry.by.door == Door::Engine,
+                    _ => false,
+                };
                 std::ops::ControlFlow::Continue(())
             })?;
         if ours { Ok(()) } else { Err(stale()) }

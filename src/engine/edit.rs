@@ -112,7 +112,7 @@ pub(super) fn visible(state: &Projection, id: MessageId) -> Result<&MessageState
     message.ok_or_else(|| no_message(id, "is not in the window"))
 }
 
-fn restoring(state: &Projection, id: MessageId) -> Result<Change, Error> {
+pub(super) fn restoring(state: &Projection, id: MessageId) -> Result<Change, Error> {
     let Some(message) = state.message(id) else {
         let detail = format!("there is no message {id}");
         return Err(Error::refused(RequestReason::NothingMatches, detail));

@@ -57,6 +57,10 @@ impl Strategy for Named {
         self.strategy.on_append()
     }
 
+    fn returns(&self) -> bool {
+        self.strategy.returns()
+    }
+
     fn asks_every_group(&self) -> bool {
         self.strategy.asks_every_group()
     }

@@ -16,6 +16,7 @@ mod import;
 mod known;
 mod memory;
 mod past;
+mod recall;
 mod replace;
 mod stage;
 
@@ -28,6 +29,7 @@ pub use conversation::{Ack, Conversation, Store};
 pub use environment::{Environment, Seeded, System};
 pub use error::{Error, Refusal};
 pub use import::{Imported, Warning};
+pub use recall::{How, Recalled};
 pub use replace::Replacement;
 
 pub(crate) use content::intact;

@@ -12,6 +12,7 @@ mod expire;
 mod frame;
 mod head_tail;
 mod notice;
+mod pick;
 mod presets;
 mod shrink;
 mod sliding_window;
@@ -26,6 +27,7 @@ pub use common::Common;
 pub use expire::Expire;
 pub use frame::Frame;
 pub use head_tail::HeadTail;
+pub use pick::{Budgeted, Candidate, PassedOver, Picked, fresh, newest, score};
 pub use presets::presets;
 pub use shrink::{Shrink, To};
 pub use sliding_window::SlidingWindow;
@@ -111,6 +113,11 @@ pub trait Strategy: Send + Sync + std::fmt::Debug {
 
     /// Whether it looks after every append as well; it looks at every call in any case.
     fn on_append(&self) -> bool {
+        false
+    }
+
+    /// Whether what it let leave comes back when a person or the model refers to it by its id.
+    fn returns(&self) -> bool {
         false
     }
 

@@ -139,6 +139,16 @@ fn edit() -> impl Strategy<Value = Op> {
     ]
 }
 
+/// Someone names messages by their ids.
+fn refer() -> impl Strategy<Value = Op> {
+    let who = prop_oneof![
+        3 => Just(Speaker::Person),
+        3 => Just(Speaker::Model),
+        1 => Just(Speaker::Injected)
+    ];
+    (who, 0..1_000_usize).prop_map(|(who, n)| Op::Refer(who, n))
+}
+
 /// Anything that can be done to a conversation.
 pub fn op() -> impl Strategy<Value = Op> {
     let nobody = prop_oneof![
@@ -157,6 +167,8 @@ pub fn op() -> impl Strategy<Value = Op> {
         6 => (0..1_000_usize).prop_map(Op::Restore),
         6 => (0..1_000_usize).prop_map(Op::Undo),
         8 => edit(),
+        2 => (0..1_000_usize).prop_map(Op::Recall),
+        4 => refer(),
         3 => (0..1_000_usize).prop_map(Op::Pin),
         2 => (0..1_000_usize).prop_map(Op::Unpin),
         1 => (0..12_usize, words()).prop_map(|(n, words)| Op::Behind(n, words)),
@@ -198,7 +210,10 @@ pub fn spec() -> impl Strategy<Value = String> {
         format!("token-budget:limit={limit},low={low},keep={keep},measure={m}")
     });
     let age = prop_oneof![Just("call"), Just("entry")];
-    let expire = (1..8_u64, age).prop_map(|(after, u)| format!("expire:after={after},unit={u}"));
+    let expire = (1..8_u64, age, any::<bool>()).prop_map(|(after, u, returns)| {
+        let returns = if returns { ",return=true" } else { "" };
+        format!("expire:after={after},unit={u}{returns}")
+    });
     let when = prop_oneof![
         3 => (1..300_u64).prop_map(|limit| format!("limit={limit}")),
         1 => (1..4_u64).prop_map(|age| format!("age={age}")),
@@ -277,6 +292,7 @@ fn edited() -> impl Strategy<Value = Vec<Op>> {
         5 => edit(),
         5 => (0..40_usize).prop_map(Op::Undo),
         2 => (0..40_usize).prop_map(Op::Restore),
+        1 => (0..40_usize).prop_map(Op::Recall),
         1 => say(),
         1 => call(),
     ];
@@ -403,6 +419,7 @@ const HEAD: [&[&str]; 5] = [
         "strategy token-budget:limit=60,low=0.3,keep=2,measure=reported",
         "strategy buffer:keep=2,unit=message,pin-results=2,notice=auto",
         "strategy expire:after=2,unit=call,pin-results=1",
+        "strategy expire:after=1,unit=call,return=true",
         "strategy clear-tool-results:limit=60,keep=1,pin-results=1",
         "strategy truncate-outputs:max=300,unit=bytes",
     ],
@@ -471,6 +488,9 @@ const OPS: &[&str] = &[
     "asked 1 \"asked\"",
     "clear",
     "clear 0,2",
+    "recall 3",
+    "refer person 2",
+    "refer model 5",
     "pin 1",
     "pin 4",
     "unpin 1",

@@ -1,9 +1,9 @@
 //! What an operation of a script is done to: picks among what there is.
 
-use super::script::Op;
+use super::script::{Op, Speaker};
 use super::world::{Failure, Request, World};
 use crate::engine::Error;
-use crate::log::{Change, Message, MessageId, Seq};
+use crate::log::{Change, Message, MessageId, Part, Seq};
 
 impl World {
     /// Makes the picks of an edit.
@@ -28,8 +28,23 @@ impl World {
                 let shown: Vec<Option<MessageId>> = shown.collect::<Result<_, _>>()?;
                 Some(Request::Clear(shown.into_iter().collect()))
             }
+            Op::Recall(n) if n.is_multiple_of(11) => Some(Request::Recall(MessageId(Seq(0)))),
+            Op::Recall(n) => self.pick_message(*n)?.map(Request::Recall),
+            Op::Refer(who, n) => Some(self.refer(*who, *n)?),
             _ => None,
         })
+    }
+
+    fn refer(&self, who: Speaker, n: usize) -> Result<Request, Failure> {
+        let named = |n| -> Result<String, Failure> {
+            let picked = self.pick_message(n)?;
+            Ok(picked.map_or_else(|| "m0".to_owned(), |id| id.to_string()))
+        };
+        let (one, other) = (named(n)?, named(n.saturating_add(3))?);
+        let words = format!("See {one}, and what ({other}) says; not m0{one} nor x{one}.");
+        let (role, author) = who.role();
+        let message = Message::new(role, author, vec![Part::text(words)]);
+        Ok(Request::Append(message, Box::new(self.options())))
     }
 
     /// Mostly one of what changed a window, counted back from the newest; else any entry.

@@ -173,6 +173,10 @@ pub enum Op {
     Asked(usize, Words),
     /// Messages of the window are cleared, none named: all that may leave.
     Clear(Vec<usize>),
+    /// A message is recalled: one that is away, where there is one, or one that was never logged.
+    Recall(usize),
+    /// Someone says the ids of two messages: one that is away, where there is one, and another.
+    Refer(Speaker, usize),
     /// A message is said at a head so many entries back.
     Behind(usize, Words),
     /// A message is said under an idempotency key.

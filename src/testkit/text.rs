@@ -122,6 +122,8 @@ impl Display for Op {
                 let which: Vec<String> = which.iter().map(ToString::to_string).collect();
                 write!(f, "clear {}", which.join(","))
             }
+            Self::Recall(n) => write!(f, "recall {n}"),
+            Self::Refer(who, n) => write!(f, "refer {} {n}", speaker(who)),
             Self::Behind(n, words) => write!(f, "behind {n} {words}"),
             Self::Keyed(n, words) => write!(f, "keyed {n} {words}"),
             Self::Policy => f.write_str("policy"),
@@ -310,6 +312,8 @@ fn parse_op(line: &str) -> Result<Op, String> {
         "asked" => Op::Asked(rest.number()?, rest.words()?),
         "clear" if rest.is_empty() => Op::Clear(Vec::new()),
         "clear" => Op::Clear(rest.numbers()?),
+        "recall" => Op::Recall(rest.number()?),
+        "refer" => Op::Refer(rest.speaker()?, rest.number()?),
         "behind" => Op::Behind(rest.number()?, rest.words()?),
         "keyed" => Op::Keyed(rest.number()?, rest.words()?),
         "policy" => Op::Policy,

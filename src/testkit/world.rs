@@ -58,6 +58,8 @@ pub enum Request {
     Asked(Seq, Message),
     /// Messages are cleared; `None`: all that may leave.
     Clear(Option<Vec<MessageId>>),
+    /// A message is recalled.
+    Recall(MessageId),
     /// Other strategies are asked for.
     Strategies(Vec<Arc<dyn Strategy>>),
     /// The window after an entry is asked for.
@@ -402,6 +404,7 @@ impl World {
             Request::Asked(ask, with) => drop(self.chat.replace_asked(*ask, with.clone())?),
             Request::Clear(None) => drop(self.chat.clear()?),
             Request::Clear(Some(messages)) => drop(self.chat.clear_messages(messages)?),
+            Request::Recall(message) => drop(self.chat.recall(*message)?),
             Request::Strategies(chain) => drop(self.chat.clone().with_strategies(chain.clone())?),
             Request::Window(at) => drop(self.chat.window_after(*at)?),
             Request::Range(range) => self.select(range)?,

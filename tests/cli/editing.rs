@@ -135,3 +135,27 @@ fn the_window_is_cleared_and_brought_back() {
     assert!(shown(&place).len() > 2);
     place.run(&["verify"]).done();
 }
+
+#[test]
+fn what_left_is_recalled_and_what_is_stood_for_is_quoted() {
+    let place = Place::furnished();
+    let back: Value = place.run(&["recall", "m5", "--json"]).done().json();
+    assert_eq!(
+        (&back["schema"], &back["how"]),
+        (&"ctxlog.recall/1".into(), &"restored".into())
+    );
+    assert_eq!(back["messages"], serde_json::json!(["m5", "m6"]));
+    let unknown = place.run(&["recall", "m0"]);
+    assert_eq!(unknown.code, 1, "{}", unknown.out);
+    place.run(&["recall", "s:1"]).failed(2, "invalid-selector");
+    let place = four();
+    place.run(&["replace", "0..2", "--text", "both"]).done();
+    let told = place.run(&["recall", "m5"]).done().out;
+    assert!(told.contains("m1 m2 quoted by m6"), "{told}");
+    let text = place.run(&["window", "--format", "text"]).done().out;
+    assert!(
+        text.contains("both") && text.contains("\"words\":\"one\""),
+        "{text}"
+    );
+    place.run(&["verify"]).done();
+}

@@ -143,6 +143,7 @@ impl Model {
                     .map(|ids| ids.iter().map(|id| id.0.0).collect());
                 then.clear(which.as_deref())
             }
+            Request::Recall(message) => then.recall(message.0.0, own)?,
             Request::Strategies(chain) => {
                 then.configure(&chain.iter().map(|s| s.spec()).collect::<Vec<_>>())
             }
@@ -176,6 +177,7 @@ impl Model {
     ) -> Result<Result<(), RequestReason>, String> {
         let said = self.said(message, options);
         if said == Ok(true) {
+            self.bring_back(message);
             self.look_all(Trigger::Append, own, options.at)?;
         }
         Ok(said.map(drop))
@@ -241,15 +243,15 @@ impl Model {
     /// A request that expects head h is accepted at a newer one when everything after h was filed by
     /// the engine itself: visits, usage, notes.
     fn expects(&self, options: &Options) -> Result<(), RequestReason> {
-        let own = [Kind::Visited, Kind::Returned, Kind::Noted];
+        let own = |e: &Entry| match e.body.kind() {
+            Some(Kind::Edited) => e.by.door == Door::Engine,
+            kind => [Kind::Visited, Kind::Returned, Kind::Noted]
+                .map(Some)
+                .contains(&kind),
+        };
         let stale = |expected: Seq| {
             let after = |e: &&Arc<Entry>| e.seq > expected;
-            expected.0 >= self.next()
-                || self
-                    .log
-                    .iter()
-                    .filter(after)
-                    .any(|e| !e.body.kind().is_some_and(|k| own.contains(&k)))
+            expected.0 >= self.next() || self.log.iter().filter(after).any(|e| !own(e))
         };
         if options.expected.is_some_and(stale) {
             return Err(RequestReason::StaleHead);
@@ -259,7 +261,7 @@ impl Model {
 
     /// One message as one entry. What a model wrote was produced by the newest call; a continuation
     /// names none, its call is that of the message it continues.
-    fn say(
+    pub(super) fn say(
         &mut self,
         message: &Message,
         answers: &[Option<(Seq, u32)>],
@@ -344,7 +346,7 @@ impl Model {
 
     /// Each strategy of the chain looks at the window that the one before left; after an append,
     /// those that look then.
-    fn look_all(
+    pub(super) fn look_all(
         &mut self,
         trigger: Trigger,
         own: &[&Visited],
@@ -501,6 +503,11 @@ impl Model {
 
     /// One entry more. What the engine adds to a request of its own accord came through its own door.
     pub(super) fn file(&mut self, body: Body, at: Option<Micros>) {
+        self.file_through(None, body, at);
+    }
+
+    /// One entry more, through a door of its own.
+    pub(super) fn file_through(&mut self, through: Option<Door>, body: Body, at: Option<Micros>) {
         let (provenance, door) = match &body {
             Body::Appended(a) if a.skeleton.author == Author::Engine => {
                 (Provenance::Synthetic, Door::Engine)
@@ -517,7 +524,10 @@ impl Model {
             prev: Hash::ZERO,
             provenance,
             must_understand: body.kind().is_some_and(Kind::must_understand),
-            by: By { door, principal },
+            by: By {
+                door: through.unwrap_or(door),
+                principal,
+            },
             key: None,
             body,
         });

@@ -171,7 +171,7 @@ impl Model {
     /// The messages of these ones' groups that are out of the window and would come back: all but
     /// synthetic results that real ones superseded. What something live stands for, other than what
     /// is undone now, cannot; nor can a claim beside what a claim among its sources was made of.
-    fn away(
+    pub(super) fn away(
         &self,
         ids: &BTreeSet<u64>,
         undone: &BTreeSet<u64>,
@@ -193,7 +193,7 @@ impl Model {
     }
 
     /// What a claim stands for; a notice stands for nothing.
-    fn claim(&self, id: u64) -> Option<&Vec<u64>> {
+    pub(super) fn claim(&self, id: u64) -> Option<&Vec<u64>> {
         let message = self.now.get(id).filter(|m| !m.notice)?;
         message.sources.as_ref().map(|(sources, _)| sources)
     }

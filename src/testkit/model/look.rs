@@ -94,6 +94,11 @@ impl Rule {
         }
     }
 
+    /// Whether what it let leave comes back when it is referred to.
+    pub(super) fn returns(&self) -> bool {
+        self.name() == "expire" && self.text("return") == "true"
+    }
+
     /// Whether it looks after every append as well.
     pub(super) fn on_append(&self) -> bool {
         self.name() == "buffer"

@@ -5,7 +5,7 @@
 //! of entries, every question answered by scanning it. `fold` says what stands after an entry,
 //! `decide` what a request must do, `bind` which call a result answers, `look` what a strategy's
 //! visit comes to, `pins` which results are held and what a notice says, `outputs` which outputs get
-//! smaller, `edit` what restoring and undoing give back, `replace` what is replaced and cleared.
+//! smaller, `edit` what restoring and undoing give back, `replace` what is replaced and cleared, `recall` what is shown again.
 
 mod bind;
 mod check;
@@ -17,6 +17,7 @@ mod look;
 mod outputs;
 mod pins;
 mod predicted;
+mod recall;
 mod replace;
 
 pub use check::{check_against_model, check_case};
