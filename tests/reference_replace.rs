@@ -534,3 +534,38 @@ fn ids_of_providers_and_what_tools_say_bring_nothing_back_and_one_message_brings
     given.append(Message::person(ids[0].to_string())).unwrap();
     assert!(!window(&given).contains(&ids[0]));
 }
+
+#[test]
+fn a_window_without_a_message_can_be_had_to_ask_again() {
+    let given = chat("");
+    let ids = talk(&given, "S U Aa Ra A");
+    let head = given.head().unwrap().unwrap().seq;
+    let without = given.window_without(ids[3], head).unwrap();
+    let left: Vec<MessageId> = without.items.iter().map(|i| i.id).collect();
+    assert_eq!(left, [ids[0], ids[1], ids[4]], "its call goes with it");
+    assert_eq!(given.load(without.clone()).unwrap().items.len(), 3);
+    assert_ne!(without.digest, given.window().unwrap().digest);
+    assert_eq!(window(&given), ids, "nothing is filed");
+    let before = reason(given.window_without(ids[4], ids[3].seq()));
+    assert_eq!(before, RequestReason::NothingMatches);
+}
+
+#[test]
+fn clearing_takes_a_summary_along_and_leaves_the_log_as_it_is() {
+    let given = chat("");
+    let ids = talk(&given, "A A A");
+    let claim = given
+        .replace(&Replacement::range(0, 2), words("so far"))
+        .unwrap();
+    let ack = given.clear().unwrap();
+    assert!(window(&given).is_empty());
+    // What was replaced, by what and when, is known as before; undone, all is as it was.
+    let entry = given.entry(claim.last).unwrap();
+    assert!(
+        entry.body.change().unwrap().stand_ins[0]
+            .sources
+            .contains(ids[1])
+    );
+    given.undo(ack.last).unwrap();
+    assert_eq!(window(&given), [claim.message(), ids[2]]);
+}

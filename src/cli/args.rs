@@ -206,7 +206,7 @@ pub enum Command {
     Recall(Recall),
     /// Keep a message of the window from leaving
     #[command(
-        after_help = "EXAMPLES\n  ctxlog pin m18     its whole group stays until it is unpinned, or an edit takes it"
+        after_help = "EXAMPLES\n  ctxlog pin m18     its whole group stays until it is unpinned, or an undo takes it"
     )]
     Pin(Pin),
     /// End a pin
@@ -240,7 +240,7 @@ STRATEGIES
   token-budget        limit=N [low=0.8] [keep=6] [measure=auto|reported|tiktoken|estimate]
   clear-tool-results  limit=N or age=CALLS [keep=3] [except=TOOL+TOOL] [at-least=0]
   truncate-outputs    max=BYTES                                tool outputs; JSON stays JSON
-  expire              after=N [unit=call|entry|time]           time is in seconds
+  expire              after=N [unit=call|entry|time] [return=false]  time is in seconds
   all of them         [pin-results=0] [notice=off|auto]
   presets             sisu, agentfootprint, agentfootprint-budget, entelix: the numbers of these
 

@@ -7,9 +7,9 @@ use serde_json::json;
 
 use crate::log::{
     Author, Body, By, Door, EditAction, Edited, Message, MessageId, Noted, Part, PartBody,
-    Provenance, Role, Seq, Trigger, payload,
+    Provenance, RequestReason, Role, Seq, Trigger, payload,
 };
-use crate::window::{Conservation, MessageState, Projection};
+use crate::window::{Conservation, MessageState, Projection, Window};
 
 use super::append::{Links, Options, append_bound};
 use super::call::file_visits;
@@ -139,6 +139,23 @@ impl Conversation {
             entry,
             ack,
         })
+    }
+
+    /// The window after an entry as it would be without a message and its group: what to send again
+    /// to see what the message changed. Nothing is filed; whether it was the cause is for whoever
+    /// compares the answers, of several runs each.
+    ///
+    /// # Errors
+    /// `nothing-matches` when it was not in that window; as [`Conversation::window_after`].
+    pub fn window_without(&self, id: MessageId, at: Seq) -> Result<Window, Error> {
+        let mut window = self.window_after(at)?;
+        if !window.contains(id) {
+            let detail = format!("{id} was not in the window after {at}");
+            return Err(Error::refused(RequestReason::NothingMatches, detail));
+        }
+        let group = self.with_projection(|p| p.group_of(id))?;
+        window.items.retain(|item| !group.contains(&item.id));
+        Ok(Window::new(window.at, window.items))
     }
 
     /// A message that shows others, as data: a line for the model, then one JSON object a line, in

@@ -33,6 +33,11 @@ fn a_range_is_replaced_from_a_shell_and_put_back() {
     );
     assert_eq!(done["request"]["asked"]["end"], -1);
     assert_eq!(shown(&place), ["m5", "m4"]);
+    let show = place.run(&["show", "s:5"]).done().out;
+    assert!(
+        show.contains("asked") && show.contains("resolved"),
+        "{show}"
+    );
     let text = place.run(&["window", "--format", "text"]).done().out;
     assert!(text.contains("so far") && !text.contains("one"), "{text}");
     let why = place.run(&["why", "m2"]).done().out;

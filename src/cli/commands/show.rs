@@ -35,6 +35,10 @@ pub fn run(cx: &mut Context, args: &args::Show) -> Result<u8, Failure> {
     if let Body::Visited(visit) = &sealed.entry.body {
         visited(cx, visit)?;
     }
+    // What is asked of an edit, or what a source says of its own.
+    if let Some(rest) = chat.edit_rest(seq)? {
+        fact(cx, "asked", &rest.0)?;
+    }
     words(cx, &chat, &sealed, content)?;
     Ok(0)
 }
