@@ -569,3 +569,31 @@ fn clearing_takes_a_summary_along_and_leaves_the_log_as_it_is() {
     given.undo(ack.last).unwrap();
     assert_eq!(window(&given), [claim.message(), ids[2]]);
 }
+
+#[test]
+fn what_was_undone_is_not_undone_again_whatever_gave_the_same_since() {
+    let given = chat("");
+    let ids = talk(&given, "A A");
+    let undo = |entry| given.undo(entry).map(|ack| ack.last);
+    let form = Replacement::range(0, 1).in_place();
+    let form = given.replace(&form, words("b")).unwrap().last;
+    let one = undo(form).unwrap();
+    undo(one).unwrap();
+    undo(form).unwrap();
+    assert_eq!(says(&given, ids[0]), "say");
+    assert_eq!(reason(undo(one)), RequestReason::NothingMatches);
+    // A claim that is back covers what its undoing had brought back: nothing is in the way of nothing.
+    let claim = given
+        .replace(&Replacement::range(0, 2), words("c"))
+        .unwrap();
+    let one = undo(claim.last).unwrap();
+    undo(one).unwrap();
+    assert_eq!(reason(undo(one)), RequestReason::NothingMatches);
+    let again = undo(claim.last).unwrap();
+    given.restore(claim.message()).unwrap();
+    assert_eq!(window(&given), [claim.message()]);
+    assert_eq!(reason(undo(again)), RequestReason::NothingMatches);
+    // Restored by itself, it can be undone once more.
+    undo(claim.last).unwrap();
+    assert_eq!(window(&given), ids);
+}
