@@ -128,7 +128,7 @@ fn what_cannot_be_is_refused_when_it_is_set() {
         "expire",
         "expire:after=0",
         "expire:after=1,unit=day",
-        "expire:after=1,return=true",
+        "expire:after=1,return=yes",
         "truncate-outputs",
         "truncate-outputs:max=255",
         "clear-tool-results",

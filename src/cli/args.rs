@@ -202,9 +202,20 @@ pub enum Command {
         after_help = "EXAMPLES\n  ctxlog restore m18     its whole group comes back, at its place\n  ctxlog restore s:209   what entry 209 did is undone; that is an entry too"
     )]
     Restore(Restore),
+    /// Put words in the place of messages of the window (words on stdin, or --text)
+    #[command(after_help = REPLACE)]
+    Replace(Replace),
+    /// Let messages leave the window; without any, all that may
+    #[command(after_help = CLEAR)]
+    Clear(Clear),
+    /// Show the model again what a message said: it comes back, or is quoted
+    #[command(
+        after_help = "EXAMPLES\n  ctxlog recall m18   what left comes back; what a summary stands for is quoted beside it"
+    )]
+    Recall(Recall),
     /// Keep a message of the window from leaving
     #[command(
-        after_help = "EXAMPLES\n  ctxlog pin m18     its whole group stays until it is unpinned, or an edit takes it"
+        after_help = "EXAMPLES\n  ctxlog pin m18     its whole group stays until it is unpinned, or an undo takes it"
     )]
     Pin(Pin),
     /// End a pin
@@ -238,7 +249,7 @@ STRATEGIES
   token-budget        limit=N [low=0.8] [keep=6] [measure=auto|reported|tiktoken|estimate]
   clear-tool-results  limit=N or age=CALLS [keep=3] [except=TOOL+TOOL] [at-least=0]
   truncate-outputs    max=BYTES                                tool outputs; JSON stays JSON
-  expire              after=N [unit=call|entry|time]           time is in seconds
+  expire              after=N [unit=call|entry|time] [return=false]  time is in seconds
   summarize-oldest    limit=N [keep=6] [measure=auto] [summary-max=8000] [command=PATH] [timeout=120]
   all of them         [pin-results=0] [notice=off|auto]
   presets             sisu, agentfootprint, agentfootprint-budget, entelix: the numbers of these
@@ -450,6 +461,77 @@ pub struct Why {
 pub struct Restore {
     /// A message that left (m18), or a visit or edit to undo (s:209)
     pub what: String,
+}
+
+const REPLACE: &str = "\
+EXAMPLES
+  echo 'They agreed on Monday.' | ctxlog replace 0..-2   all but the last two messages
+  ctxlog replace 3..9 --role assistant --gaps --text 'Several tries failed.'
+  ctxlog replace -1 --in-place --text 'The file is empty.'   another content of the last message
+  ctxlog replace 0..-4 --ask                 what is meant is settled now, the words come later:
+  ctxlog replace --asked s:209 < summary.txt
+
+Positions count from 0, in the order of `ctxlog window`; the end is exclusive; negative ones count
+from the window's end. A call and its results are replaced together or not at all. The system
+prompt, the current request, open calls and what is pinned stay. `ctxlog restore s:N` undoes it.";
+
+#[derive(Args, Debug)]
+pub struct Replace {
+    /// Positions of the window: A..B, A.. or one, as in 0..-2
+    #[arg(allow_hyphen_values = true, required_unless_present = "asked")]
+    pub range: Option<String>,
+    /// Only messages in this role; may be given several times
+    #[arg(long, value_name = "ROLE")]
+    pub role: Vec<String>,
+    /// Only messages with a part of this kind (text, image, call, result, reasoning, …); may be
+    /// given several times
+    #[arg(long, value_name = "KIND")]
+    pub tag: Vec<String>,
+    /// Messages that stay may stand between those that are replaced
+    #[arg(long)]
+    pub gaps: bool,
+    /// The words are another content of the one message that is meant
+    #[arg(long)]
+    pub in_place: bool,
+    /// Settle what is meant; the words come later, with --asked
+    #[arg(long, conflicts_with_all = ["asked", "text"])]
+    pub ask: bool,
+    /// Give the words of what was asked for in this entry
+    #[arg(long, value_name = "s:N", conflicts_with_all = ["range", "role", "tag", "gaps", "in_place"])]
+    pub asked: Option<String>,
+    /// The words; otherwise they are read from stdin
+    #[arg(long)]
+    pub text: Option<String>,
+    /// Who the words speak as, where they are a message of their own
+    #[arg(long = "as", value_enum, default_value = "user", value_name = "ROLE")]
+    pub speaks: Speaks,
+}
+
+/// Who words that stand for others speak as.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Speaks {
+    User,
+    Assistant,
+}
+
+const CLEAR: &str = "\
+EXAMPLES
+  ctxlog clear            everything that may leave does: the window begins anew
+  ctxlog clear m12 m18    these, each with its whole group
+
+The system prompt, the current request, open calls and what is pinned stay; the log keeps all.
+`ctxlog restore s:N` brings back what entry N cleared.";
+
+#[derive(Args, Debug)]
+pub struct Clear {
+    /// The messages (m18); all that may leave otherwise
+    pub messages: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct Recall {
+    /// The message (m18); a summary's own id quotes what it stands for
+    pub message: String,
 }
 
 #[derive(Args, Debug)]

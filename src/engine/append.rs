@@ -1,7 +1,7 @@
 //! Appending messages, reporting what came back, configuring.
 
 use crate::log::{
-    Appended, Body, Commitment, Configured, Json, Key, Message, MessageId, Micros, Noted,
+    Appended, Body, Commitment, Configured, Door, Json, Key, Message, MessageId, Micros, Noted,
     OpenCalls, Part, PartBody, PartSkeleton, Provenance, RequestReason, Returned, Seq, Settings,
     Trigger, Usage, payload,
 };
@@ -19,6 +19,7 @@ use super::due::none_starves;
 use super::environment::Environment;
 use super::error::{Error, Refusal};
 use super::known::{State, named};
+use super::recall::file_returns;
 use super::stage::{Meta, Stage};
 
 /// What may be said about a request beside its content.
@@ -69,8 +70,9 @@ impl Conversation {
             let meta = self.meta(options, None);
             let (first, last) =
                 append_parts(stage, work, &message, options, &meta, &mut refuse_unbound)?;
+            let provenance = options.provenance.unwrap_or(Provenance::Recorded);
+            file_returns(stage, work, &message, provenance, &meta)?;
             if looks {
-                let provenance = options.provenance.unwrap_or(Provenance::Recorded);
                 let meta = Meta { key: None, ..meta };
                 let looks = &mut Looks::default();
                 let known = (Trigger::Append, provenance);
@@ -122,8 +124,12 @@ impl Conversation {
         let mut ours = true;
         self.store()
             .entries(self.id(), expected.next(), head.seq, &mut |sealed| {
-                let body = &sealed.entry.body;
-                ours &= matches!(body, Body::Visited(_) | Body::Returned(_) | Body::Noted(_));
+                let entry = &sealed.entry;
+                ours &= match &entry.body {
+                    Body::Visited(_) | Body::Returned(_) | Body::Noted(_) => true,
+                    Body::Edited(_) => entry.by.door == Door::Engine,
+                    _ => false,
+                };
                 std::ops::ControlFlow::Continue(())
             })?;
         if ours { Ok(()) } else { Err(stale()) }

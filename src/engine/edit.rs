@@ -37,11 +37,7 @@ impl Conversation {
             .body
             .change()
             .ok_or_else(|| nothing(entry, "is no visit or edit"))?;
-        let undoes = |by: Seq| {
-            let by = self.entry(by).ok();
-            by.is_some_and(|by| by.body.change().is_some_and(|c| c.undoes == Some(entry)))
-        };
-        let change = undoing(&state.projection, entry, change, &undoes)?;
+        let change = undoing(&state.projection, entry, change)?;
         self.edit(&mut state, EditAction::Restore, change)
     }
 
@@ -111,12 +107,12 @@ fn no_message(id: MessageId, why: &str) -> Error {
     Error::refused(RequestReason::NothingMatches, format!("{id} {why}"))
 }
 
-fn visible(state: &Projection, id: MessageId) -> Result<&MessageState, Error> {
+pub(super) fn visible(state: &Projection, id: MessageId) -> Result<&MessageState, Error> {
     let message = state.message(id).filter(|m| m.visible());
     message.ok_or_else(|| no_message(id, "is not in the window"))
 }
 
-fn restoring(state: &Projection, id: MessageId) -> Result<Change, Error> {
+pub(super) fn restoring(state: &Projection, id: MessageId) -> Result<Change, Error> {
     let Some(message) = state.message(id) else {
         let detail = format!("there is no message {id}");
         return Err(Error::refused(RequestReason::NothingMatches, detail));
@@ -255,14 +251,14 @@ fn conflict(entry: Seq, first: Seq) -> Error {
 }
 
 /// The change that gives back the window from before `entry`, as far as later entries allow.
-/// `undoes`: whether an entry undoes it already.
-fn undoing(
-    state: &Projection,
-    entry: Seq,
-    change: &Change,
-    undoes: &dyn Fn(Seq) -> bool,
-) -> Result<Change, Error> {
+fn undoing(state: &Projection, entry: Seq, change: &Change) -> Result<Change, Error> {
     let introduced = MessageId(entry);
+    let pins = !change.pinned.is_empty() || !change.unpinned.is_empty();
+    // What it introduced may have come back by itself.
+    let back = state.message(introduced).is_some_and(MessageState::visible);
+    if state.is_undone(entry) && !pins && !back {
+        return Err(nothing(entry, "was undone already"));
+    }
     let mut left: BTreeSet<MessageId> = BTreeSet::new();
     if let Some(claim) = state.message(introduced) {
         match claim.absent() {
@@ -274,7 +270,7 @@ fn undoing(
         }
     }
     if !planted(Bug::UndoForgetsWhatEntered) {
-        left.extend(entered_by(state, entry, change, undoes)?);
+        left.extend(entered_by(state, entry, change)?);
     }
     let took = |m: &&MessageState| {
         let end = m.absent();
@@ -326,7 +322,6 @@ fn entered_by(
     state: &Projection,
     entry: Seq,
     change: &Change,
-    undoes: &dyn Fn(Seq) -> bool,
 ) -> Result<BTreeSet<MessageId>, Error> {
     let mut out = BTreeSet::new();
     for message in state.ids_in(&change.entered) {
@@ -338,9 +333,10 @@ fn entered_by(
             Some(None) => {
                 out.insert(message.id);
             }
+            // What the entry itself had taken out and is back covers it as before: nothing to undo.
+            Some(Some(end)) if end.stand_in.is_some_and(|s| took_out(change, s)) => {}
             Some(Some(end))
                 if !superseded(message)
-                    && !undoes(end.by.seq)
                     && state.conservation(message.id) == Some(Conservation::Covered) =>
             {
                 return Err(conflict(entry, end.by.seq));
@@ -349,6 +345,10 @@ fn entered_by(
         }
     }
     Ok(out)
+}
+
+fn took_out(change: &Change, id: MessageId) -> bool {
+    change.left.iter().any(|left| left.messages.contains(id))
 }
 
 /// What leaves again leaves for the reason it had left for before, a message that had not with its

@@ -26,6 +26,7 @@ use super::append::{self, Options, file_returned, file_settings, returned_words,
 use super::call::{Ask, Draft, Looks, Pass, file_call, file_visits};
 use super::conversation::{Conversation, Store, Work};
 use super::error::{Error, Refusal};
+use super::recall::file_returns;
 use super::stage::{Meta, Stage};
 
 /// Entries of one stored batch, and their bytes: large enough to be fast, small enough to bound
@@ -396,6 +397,7 @@ impl<'a> Import<'a> {
         }
         if self.simulated {
             let meta = Meta { key: None, ..meta };
+            file_returns(stage, work, message, self.provenance(), &meta)?;
             let known = (Trigger::Append, self.provenance());
             let looks = &mut Looks::default();
             file_visits(stage, work, known, &meta, &Ask::Nobody, looks)?;

@@ -61,6 +61,10 @@ impl Strategy for Named {
         self.strategy.most_messages()
     }
 
+    fn returns(&self) -> bool {
+        self.strategy.returns()
+    }
+
     fn asks_every_group(&self) -> bool {
         self.strategy.asks_every_group()
     }

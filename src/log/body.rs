@@ -628,7 +628,8 @@ pub struct Edited {
     pub action: EditAction,
     /// What changed.
     pub change: Change,
-    /// What the source says about it, as JSON text. The last payload where present.
+    /// What was asked for and what it came to, or what the source says about it, as JSON text. The
+    /// last payload where present.
     pub rest: Option<Commitment>,
 }
 

@@ -113,7 +113,7 @@ closed_set! {
         SplitPair = 8, "split-pair", "The range cuts between a call and its result.", "Widen the range to whole groups.";
         NothingMatches = 9, "nothing-matches", "Nothing matches.", "See what is there with ls, log or window.";
         RangeInverted = 10, "range-inverted", "The range ends before it begins.", "Swap its ends.";
-        RangeOutOfBounds = 11, "range-out-of-bounds", "The range leaves the log.", "See the head with status.";
+        RangeOutOfBounds = 11, "range-out-of-bounds", "The range leaves the log, or the window.", "See the head with status.";
         RestoreConflict = 12, "restore-conflict", "Something live stands for it.", "Undo that first.";
         ForkSplitsPair = 13, "fork-splits-pair", "The fork would cut between a call and its result.", "Fork elsewhere, or close the calls.";
         IdempotencyConflict = 14, "idempotency-conflict", "The key was used for other content.", "Use a new key.";

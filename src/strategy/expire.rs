@@ -13,6 +13,7 @@ pub(super) const OVER_AGE: &str = "count:over-age";
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Expire {
     age: Age,
+    returns: bool,
     common: Common,
 }
 
@@ -25,6 +26,7 @@ impl Expire {
                 after,
                 unit: AgeUnit::Call,
             },
+            returns: false,
             common: Common::OFF,
         }
     }
@@ -34,6 +36,14 @@ impl Expire {
     #[must_use]
     pub const fn unit(mut self, unit: AgeUnit) -> Self {
         self.age.unit = unit;
+        self
+    }
+
+    /// Brings a group back when a message by a person or the model refers to one of its messages by
+    /// its id, as in `m18`. It stays until one call has seen it, and for its lifetime from then on.
+    #[must_use]
+    pub const fn returning(mut self) -> Self {
+        self.returns = true;
         self
     }
 
@@ -47,8 +57,10 @@ impl Expire {
     pub(super) fn from_options(options: &mut Options) -> Result<Self, SpecError> {
         let after = options.required("after")?;
         let unit = options.named("unit", AGE_UNITS, AgeUnit::Call)?;
+        let returns = options.named("return", &[("true", true), ("false", false)], false)?;
         Ok(Self {
             age: Age { after, unit },
+            returns,
             common: Common::from_options(options)?,
         })
     }
@@ -57,11 +69,19 @@ impl Expire {
 impl Strategy for Expire {
     fn spec(&self) -> String {
         let (unit, common) = (name_of(AGE_UNITS, self.age.unit), self.common.suffix());
-        format!("expire:after={},unit={unit}{common}", self.age.after)
+        let returns = if self.returns { ",return=true" } else { "" };
+        format!(
+            "expire:after={},unit={unit}{returns}{common}",
+            self.age.after
+        )
     }
 
     fn check(&self) -> Result<(), SpecError> {
         at_least_one("expire", "after", self.age.after)
+    }
+
+    fn returns(&self) -> bool {
+        self.returns
     }
 
     fn asks_every_group(&self) -> bool {

@@ -14,6 +14,7 @@ mod expire;
 mod frame;
 mod head_tail;
 mod notice;
+mod pick;
 mod presets;
 mod prompt;
 mod shrink;
@@ -33,6 +34,7 @@ pub use consolidation::{Because, Consolidate, ConsolidationPolicy, Due, Signals,
 pub use expire::Expire;
 pub use frame::Frame;
 pub use head_tail::HeadTail;
+pub use pick::{Budgeted, Candidate, PassedOver, Picked, fresh, newest, score};
 pub use presets::presets;
 pub(crate) use prompt::boundary;
 pub use prompt::{INSTRUCTIONS, Prompt, Prompts, TooNarrow};
@@ -132,6 +134,11 @@ pub trait Strategy: Send + Sync + std::fmt::Debug {
 
     /// Whether it looks after every append as well; it looks at every call in any case.
     fn on_append(&self) -> bool {
+        false
+    }
+
+    /// Whether what it let leave comes back when a person or the model refers to it by its id.
+    fn returns(&self) -> bool {
         false
     }
 

@@ -11,7 +11,8 @@ use proptest::prelude::*;
 use super::make_room::MakeRoom;
 use super::script::{Ids, Op, Said, Script, Speaker, Words};
 use super::summaries::Answers;
-use crate::log::OpenCalls;
+use crate::engine::Replacement;
+use crate::log::{OpenCalls, PartKind, Role};
 use crate::strategy::Strategy as _;
 
 const WORDS: &[&str] = &[
@@ -121,6 +122,56 @@ fn meanwhile() -> impl Strategy<Value = Op> {
     ]
 }
 
+/// Part of a window, from either end, now and then limited by roles and kinds.
+pub fn range() -> impl Strategy<Value = Replacement> {
+    let role = prop_oneof![
+        Just(Role::User),
+        Just(Role::Assistant),
+        Just(Role::Tool),
+        Just(Role::System)
+    ];
+    let tag = prop_oneof![
+        Just(PartKind::Text),
+        Just(PartKind::Call),
+        Just(PartKind::Result)
+    ];
+    let whole = prop_oneof![3 => Just(None), 5 => (-7..12_i64).prop_map(Some)];
+    let one = -6..8_i64;
+    let ends = prop_oneof![
+        3 => (-9..8_i64, whole),
+        1 => one.prop_map(|at| (at, at.checked_add(1).filter(|end| *end != 0))),
+    ];
+    let roles = prop_oneof![3 => Just(Vec::new()), 1 => vec(role, 1..3)];
+    let tags = prop_oneof![4 => Just(Vec::new()), 1 => vec(tag, 1..3)];
+    let flags = (prop::bool::weighted(0.6), prop::bool::weighted(0.2));
+    (ends, roles, tags, flags).prop_map(|((start, end), roles, tags, (gaps, in_place))| {
+        let what = Replacement::range(start, end).roles(roles).tags(tags);
+        let what = if gaps { what.with_gaps() } else { what };
+        if in_place { what.in_place() } else { what }
+    })
+}
+
+/// An edit that takes messages out of the window.
+fn edit() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        6 => (range(), words()).prop_map(|(what, words)| Op::Replace(what, words)),
+        1 => range().prop_map(Op::Ask),
+        2 => (0..30_usize, words()).prop_map(|(n, words)| Op::Asked(n, words)),
+        1 => Just(Op::Clear(Vec::new())),
+        3 => vec(0..1_000_usize, 1..4).prop_map(Op::Clear),
+    ]
+}
+
+/// Someone names messages by their ids.
+fn refer() -> impl Strategy<Value = Op> {
+    let who = prop_oneof![
+        3 => Just(Speaker::Person),
+        3 => Just(Speaker::Model),
+        1 => Just(Speaker::Injected)
+    ];
+    (who, 0..1_000_usize).prop_map(|(who, n)| Op::Refer(who, n))
+}
+
 /// Anything that can be done to a conversation.
 pub fn op() -> impl Strategy<Value = Op> {
     let nobody = prop_oneof![
@@ -138,6 +189,9 @@ pub fn op() -> impl Strategy<Value = Op> {
         2 => (0..6_usize).prop_map(Op::Settings),
         6 => (0..1_000_usize).prop_map(Op::Restore),
         6 => (0..1_000_usize).prop_map(Op::Undo),
+        8 => edit(),
+        2 => (0..1_000_usize).prop_map(Op::Recall),
+        4 => refer(),
         3 => (0..1_000_usize).prop_map(Op::Pin),
         2 => (0..1_000_usize).prop_map(Op::Unpin),
         1 => (0..12_usize, words()).prop_map(|(n, words)| Op::Behind(n, words)),
@@ -182,7 +236,10 @@ pub fn spec() -> impl Strategy<Value = String> {
         format!("token-budget:limit={limit},low={low},keep={keep},measure={m}")
     });
     let age = prop_oneof![Just("call"), Just("entry")];
-    let expire = (1..8_u64, age).prop_map(|(after, u)| format!("expire:after={after},unit={u}"));
+    let expire = (1..8_u64, age, any::<bool>()).prop_map(|(after, u, returns)| {
+        let returns = if returns { ",return=true" } else { "" };
+        format!("expire:after={after},unit={u}{returns}")
+    });
     let when = prop_oneof![
         3 => (1..300_u64).prop_map(|limit| format!("limit={limit}")),
         1 => (1..4_u64).prop_map(|age| format!("age={age}")),
@@ -294,6 +351,24 @@ fn dialogue() -> impl Strategy<Value = Vec<Op>> {
     })
 }
 
+/// A short dialogue that is edited over and over: what stands for others is replaced, left, undone
+/// and restored in any order.
+fn edited() -> impl Strategy<Value = Vec<Op>> {
+    let again = prop_oneof![
+        5 => edit(),
+        5 => (0..40_usize).prop_map(Op::Undo),
+        2 => (0..40_usize).prop_map(Op::Restore),
+        1 => (0..40_usize).prop_map(Op::Recall),
+        1 => say(),
+        1 => call(),
+    ];
+    (vec(round(), 2..4), vec(again, 3..16)).prop_map(|(rounds, edits)| {
+        let mut ops: Vec<Op> = rounds.into_iter().flatten().collect();
+        ops.extend(edits);
+        ops
+    })
+}
+
 /// What is done: mostly a mixture; often what goes well; now and then one role alone, which a
 /// mixture would hardly give.
 pub fn ops() -> impl Strategy<Value = Vec<Op>> {
@@ -305,6 +380,7 @@ pub fn ops() -> impl Strategy<Value = Vec<Op>> {
             ops.extend(more);
             ops
         }),
+        3 => edited(),
         1 => only(Speaker::System),
         1 => only(Speaker::Model),
         1 => only(Speaker::Tool),
@@ -409,6 +485,7 @@ const HEAD: [&[&str]; 5] = [
         "strategy token-budget:limit=60,low=0.3,keep=2,measure=reported",
         "strategy buffer:keep=2,unit=message,pin-results=2,notice=auto",
         "strategy expire:after=2,unit=call,pin-results=1",
+        "strategy expire:after=1,unit=call,return=true",
         "strategy clear-tool-results:limit=60,keep=1,pin-results=1",
         "strategy truncate-outputs:max=300,unit=bytes",
         "strategy summarize-oldest:limit=60,keep=1,measure=estimate,summary-max=8000",
@@ -470,6 +547,18 @@ const OPS: &[&str] = &[
     "undo 2",
     "undo 7",
     "undo 30",
+    "replace 0 -2 gaps \"so far\"",
+    "replace 1 - \"so far\"",
+    "replace -1 - in-place \"shorter\"",
+    "replace 0 - role assistant tag text gaps \"what was said\"",
+    "replace 2 1 \"inverted\"",
+    "ask 0 -1 gaps",
+    "asked 1 \"asked\"",
+    "clear",
+    "clear 0,2",
+    "recall 3",
+    "refer person 2",
+    "refer model 5",
     "pin 1",
     "pin 4",
     "unpin 1",

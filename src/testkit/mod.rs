@@ -61,6 +61,7 @@ mod ledger;
 mod make_room;
 pub mod model;
 mod outcomes;
+mod pick;
 mod reached;
 mod requests;
 mod script;

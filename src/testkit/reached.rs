@@ -32,7 +32,6 @@ pub const PENDING: &[(&str, &str)] = &[
     ("lost-critical-predicate", "observation"),
     ("observed", "observation"),
     ("owner-conflict", "identity and owners"),
-    ("split-pair", "replacement of ranges"),
     ("fork-splits-pair", "forks"),
 ];
 

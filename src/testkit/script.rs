@@ -2,6 +2,7 @@
 //! and what a printed script replays.
 
 use super::summaries::Answers;
+use crate::engine::Replacement;
 use crate::formats::{Link, Step};
 use crate::log::{Author, Fields, Json, Message, Micros, OpenCalls, Part, Role};
 
@@ -165,6 +166,18 @@ pub enum Op {
     Pin(usize),
     /// A pin is taken away: one that there is, where there is one.
     Unpin(usize),
+    /// Messages of the window are replaced by words.
+    Replace(Replacement, Words),
+    /// A replacement is asked for; its words come later.
+    Ask(Replacement),
+    /// The words of a replacement that was asked for: one of those, counted back from the newest.
+    Asked(usize, Words),
+    /// Messages of the window are cleared, none named: all that may leave.
+    Clear(Vec<usize>),
+    /// A message is recalled: one that is away, where there is one, or one that was never logged.
+    Recall(usize),
+    /// Someone says the ids of two messages: one that is away, where there is one, and another.
+    Refer(Speaker, usize),
     /// A message is said at a head so many entries back.
     Behind(usize, Words),
     /// A message is said under an idempotency key.

@@ -1,13 +1,13 @@
 //! Summarisers of a script: each answers in one of the ways that broke someone, and while it is
 //! asked something may happen to the conversation.
 
-use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::pick::{changing_entry, message_away, message_shown};
 use super::script::{Op, Speaker};
 use super::world::{Failure, Request};
 use crate::engine::{Conversation, Error, Options, SummarizeError, Summarizer, Summary};
-use crate::log::{Message, MessageId, Part, Seq, Usage};
+use crate::log::{Message, Part, Usage};
 use crate::strategy::Prompt;
 
 /// How a summariser answers.
@@ -214,62 +214,4 @@ fn resolve(chat: &Conversation, op: &Op) -> Result<Option<Request>, Failure> {
         Op::Pin(n) => message_shown(chat, *n, false)?.map(Request::Pin),
         _ => None,
     })
-}
-
-/// A message that is away, where there is one.
-pub(super) fn message_away(chat: &Conversation, n: usize) -> Result<Option<MessageId>, Error> {
-    chat.with_projection(|p| {
-        let ids = |away: bool| -> Vec<MessageId> {
-            let messages = p.messages().iter().filter(|m| !away || !m.visible());
-            messages.map(|m| m.id).collect()
-        };
-        let mut among = ids(true);
-        if among.is_empty() || n.is_multiple_of(7) {
-            among = ids(false);
-        }
-        among.get(n.checked_rem(among.len())?).copied()
-    })
-}
-
-/// A message of the window; with `pinned` one that is pinned, where there is one.
-pub(super) fn message_shown(
-    chat: &Conversation,
-    n: usize,
-    pinned: bool,
-) -> Result<Option<MessageId>, Error> {
-    chat.with_projection(|p| {
-        let ids = |pinned: bool| -> Vec<MessageId> {
-            let messages = p.messages().iter().filter(|m| m.visible());
-            messages
-                .filter(|m| !pinned || m.pinned)
-                .map(|m| m.id)
-                .collect()
-        };
-        let mut among = ids(pinned);
-        if among.is_empty() || n.is_multiple_of(7) {
-            among = ids(false);
-        }
-        among.get(n.checked_rem(among.len())?).copied()
-    })
-}
-
-/// Mostly one of what changed a window, counted back from the newest; else any entry.
-pub(super) fn changing_entry(chat: &Conversation, n: usize) -> Result<Seq, Failure> {
-    let head = chat.head()?.map_or(Seq(0), |head| head.seq);
-    let mut changes = Vec::new();
-    chat.store()
-        .entries(chat.id(), Seq(0), head, &mut |sealed| {
-            changes.extend(sealed.entry.body.change().map(|_| sealed.entry.seq));
-            ControlFlow::Continue(())
-        })?;
-    let nth = n
-        .checked_rem(changes.len())
-        .filter(|_| !n.is_multiple_of(7));
-    let back = |n: usize| {
-        let n = u64::try_from(n).unwrap_or(0);
-        let back = n.checked_rem(head.0.saturating_add(1)).unwrap_or(0);
-        Seq(head.0.saturating_sub(back))
-    };
-    let picked = nth.and_then(|nth| changes.iter().rev().nth(nth));
-    Ok(picked.copied().unwrap_or_else(|| back(n)))
 }

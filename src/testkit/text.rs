@@ -4,6 +4,9 @@
 use std::fmt::{self, Display, Write};
 use std::str::FromStr;
 
+use crate::engine::Replacement;
+use crate::log::{PartKind, Role};
+
 use super::script::{Ids, OPEN_CALLS, Op, Script, Speaker, Words};
 use super::summaries::Answers;
 
@@ -41,6 +44,28 @@ impl Display for Words {
             1 => write!(f, "{quoted}"),
             times => write!(f, "{quoted} x {times}"),
         }
+    }
+}
+
+/// A range and what limits it.
+struct Range<'a>(&'a Replacement);
+
+impl Display for Range<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = &self.0.of;
+        write!(f, "{} ", of.start)?;
+        match of.end {
+            None => f.write_str("-")?,
+            Some(end) => write!(f, "{end}")?,
+        }
+        for role in &of.roles {
+            write!(f, " role {}", role.name())?;
+        }
+        for tag in &of.tags {
+            write!(f, " tag {tag}")?;
+        }
+        f.write_str(if of.gaps { " gaps" } else { "" })?;
+        f.write_str(if self.0.in_place { " in-place" } else { "" })
     }
 }
 
@@ -90,6 +115,16 @@ impl Display for Op {
             Self::Undo(n) => write!(f, "undo {n}"),
             Self::Pin(n) => write!(f, "pin {n}"),
             Self::Unpin(n) => write!(f, "unpin {n}"),
+            Self::Replace(what, words) => write!(f, "replace {} {words}", Range(what)),
+            Self::Ask(what) => write!(f, "ask {}", Range(what)),
+            Self::Asked(n, words) => write!(f, "asked {n} {words}"),
+            Self::Clear(which) if which.is_empty() => f.write_str("clear"),
+            Self::Clear(which) => {
+                let which: Vec<String> = which.iter().map(ToString::to_string).collect();
+                write!(f, "clear {}", which.join(","))
+            }
+            Self::Recall(n) => write!(f, "recall {n}"),
+            Self::Refer(who, n) => write!(f, "refer {} {n}", speaker(who)),
             Self::Behind(n, words) => write!(f, "behind {n} {words}"),
             Self::Keyed(n, words) => write!(f, "keyed {n} {words}"),
             Self::Policy => f.write_str("policy"),
@@ -192,6 +227,34 @@ impl<'a> Rest<'a> {
     }
 }
 
+fn range(rest: &mut Rest<'_>) -> Result<Replacement, String> {
+    let start = rest.number()?;
+    let mut ahead = Rest(rest.0);
+    let end = if ahead.word() == "-" {
+        rest.0 = ahead.0;
+        None
+    } else {
+        Some(rest.number()?)
+    };
+    let mut what = Replacement::range(start, end);
+    loop {
+        let mut ahead = Rest(rest.0);
+        match ahead.word() {
+            "role" => what.of.roles.push(Role::from_name(ahead.word())),
+            "tag" => {
+                let name = ahead.word();
+                let tag = PartKind::ALL.iter().find(|kind| kind.name() == name);
+                let tag = tag.ok_or_else(|| format!("'{name}' is no kind of part"))?;
+                what.of.tags.push(*tag);
+            }
+            "gaps" => what.of.gaps = true,
+            "in-place" => what.in_place = true,
+            _ => return Ok(what),
+        }
+        rest.0 = ahead.0;
+    }
+}
+
 fn results(rest: &mut Rest<'_>, interim: bool) -> Result<Op, String> {
     let back = rest.numbers()?;
     let out = rest.words()?;
@@ -249,6 +312,13 @@ fn parse_op(line: &str) -> Result<Op, String> {
         "undo" => Op::Undo(rest.number()?),
         "pin" => Op::Pin(rest.number()?),
         "unpin" => Op::Unpin(rest.number()?),
+        "replace" => Op::Replace(range(&mut rest)?, rest.words()?),
+        "ask" => Op::Ask(range(&mut rest)?),
+        "asked" => Op::Asked(rest.number()?, rest.words()?),
+        "clear" if rest.is_empty() => Op::Clear(Vec::new()),
+        "clear" => Op::Clear(rest.numbers()?),
+        "recall" => Op::Recall(rest.number()?),
+        "refer" => Op::Refer(rest.speaker()?, rest.number()?),
         "behind" => Op::Behind(rest.number()?, rest.words()?),
         "keyed" => Op::Keyed(rest.number()?, rest.words()?),
         "policy" => Op::Policy,

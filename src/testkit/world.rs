@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::make_room::MakeRoom;
 use super::script::{Ids, Op, Said, Script, Words, model_of, settings};
-use super::summaries::{Scripted, changing_entry, message_away, message_shown};
+use super::summaries::Scripted;
 use crate::audit::{SelectError, Span};
-use crate::engine::{Content, Conversation, Error, Options, Seeded, Store};
+use crate::engine::{Content, Conversation, Error, Options, Replacement, Seeded, Store};
 use crate::formats::Transcript;
 use crate::log::entry::Sealed;
 use crate::log::{
@@ -52,6 +52,16 @@ pub enum Request {
     Pin(MessageId),
     /// A pin is taken away.
     Unpin(MessageId),
+    /// Messages of the window are replaced.
+    Replace(Box<Replacement>, Message),
+    /// A replacement is asked for.
+    Ask(Box<Replacement>),
+    /// The content of a replacement that was asked for.
+    Asked(Seq, Message),
+    /// Messages are cleared; `None`: all that may leave.
+    Clear(Option<Vec<MessageId>>),
+    /// A message is recalled.
+    Recall(MessageId),
     /// Other strategies are asked for.
     Strategies(Vec<Arc<dyn Strategy>>),
     /// The window after an entry is asked for.
@@ -342,15 +352,12 @@ impl World {
                 ))
             }
             Op::Settings(size) => Some(Request::Settings(settings(*size))),
-            Op::Restore(n) => message_away(&self.chat, *n)?.map(Request::Restore),
-            Op::Undo(n) => Some(Request::Undo(changing_entry(&self.chat, *n)?)),
-            Op::Pin(n) => message_shown(&self.chat, *n, false)?.map(Request::Pin),
-            Op::Unpin(n) => message_shown(&self.chat, *n, true)?.map(Request::Unpin),
             Op::Reopen => Some(Request::Reopen),
             Op::Note => Some(Request::Note),
             Op::Summaries(_) | Op::Meanwhile(_) => None,
             // What is refused as a rule was resolved before, as far as there is anything to ask.
             Op::Policy | Op::Impossible | Op::Beyond(_) | Op::Inverted(_) => None,
+            edit => self.resolve_edit(edit)?,
         })
     }
 
@@ -436,6 +443,12 @@ impl World {
             Request::Undo(entry) => drop(self.chat.undo(*entry)?),
             Request::Pin(message) => drop(self.chat.pin(*message)?),
             Request::Unpin(message) => drop(self.chat.unpin(*message)?),
+            Request::Replace(what, with) => drop(self.chat.replace(what, with.clone())?),
+            Request::Ask(what) => drop(self.chat.ask_replacement(what)?),
+            Request::Asked(ask, with) => drop(self.chat.replace_asked(*ask, with.clone())?),
+            Request::Clear(None) => drop(self.chat.clear()?),
+            Request::Clear(Some(messages)) => drop(self.chat.clear_messages(messages)?),
+            Request::Recall(message) => drop(self.chat.recall(*message)?),
             Request::Strategies(chain) => drop(self.chat.clone().with_strategies(chain.clone())?),
             Request::Window(at) => drop(self.chat.window_after(*at)?),
             Request::Range(range) => self.select(range)?,
@@ -492,7 +505,7 @@ impl World {
         Ok(self.chat.head()?.map_or(Seq(0), |head| head.seq))
     }
 
-    fn back_from_head(&self, n: usize) -> Result<Seq, Error> {
+    pub(super) fn back_from_head(&self, n: usize) -> Result<Seq, Error> {
         let head = self.head()?.0;
         let n = u64::try_from(n).unwrap_or(0);
         let back = n.checked_rem(head.saturating_add(1)).unwrap_or(0);

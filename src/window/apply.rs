@@ -580,6 +580,7 @@ impl Projection {
     /// Applies a change; says whether anything left.
     fn changed(&mut self, entry: &Entry, fact: Fact, c: &Change, strategy: Option<usize>) -> bool {
         let mut freed = false;
+        self.undone.extend(c.undoes.map(|of| (of, fact.seq)));
         for left in &c.left {
             let end = LifeEnd {
                 by: fact,

@@ -3,6 +3,7 @@
 
 mod apply;
 mod bind;
+mod chosen;
 mod claim;
 mod consolidated;
 mod group;
@@ -21,6 +22,7 @@ mod view;
 
 pub use apply::Fold;
 pub use bind::{BindError, Binding, CallInfo};
+pub use chosen::{Chosen, Selection, Skip, Unchosen};
 pub use claim::Questions;
 pub use consolidated::{CONSOLIDATED, Consolidated};
 pub use group::{Groups, grouped};

@@ -351,6 +351,8 @@ pub struct Projection {
     /// Idempotency keys: the first entry and how many entries the request wrote.
     pub(super) keys: BTreeMap<String, (Seq, u32)>,
     pub(super) touched: Touched,
+    /// Visits and edits that were undone, each with the newest edit that did.
+    pub(super) undone: BTreeMap<Seq, Seq>,
     /// Stays that ended without a stand-in, for totals.
     pub(super) evictions: u64,
     /// Refusals ever listed.
@@ -635,6 +637,7 @@ impl Projection {
             of(self.visits.len(), size_of::<VisitInfo>()),
             of(refusals, size_of::<RefusalSpan>()),
             of(self.keys.len(), 3 * BESIDE),
+            of(self.undone.len(), size_of::<(Seq, Seq)>()),
             of(self.settings.len(), size_of::<(Seq, Settings)>()),
         ]
         .into_iter()

@@ -54,7 +54,7 @@ fn every_command_has_help_with_examples() {
     let place = Place::new();
     for command in [
         "demo", "import", "append", "call", "report", "ls", "status", "log", "show", "window",
-        "why", "restore", "pin", "unpin", "lint", "verify", "export",
+        "why", "restore", "replace", "clear", "recall", "pin", "unpin", "lint", "verify", "export",
     ] {
         let help = place.run(&[command, "--help"]).done();
         assert!(

@@ -2,6 +2,7 @@
 
 #[path = "../common/data.rs"]
 mod data;
+mod editing;
 mod failures;
 mod human;
 mod importing;

@@ -8,6 +8,8 @@ pub mod lint;
 pub mod log;
 pub mod ls;
 pub mod pin;
+pub mod recall;
+pub mod replace;
 pub mod report;
 pub mod restore;
 pub mod self_test;

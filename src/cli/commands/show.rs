@@ -39,6 +39,10 @@ pub fn run(cx: &mut Context, args: &args::Show) -> Result<u8, Failure> {
     if let Some(claim) = &claim {
         claim.facts(cx)?;
     }
+    // What is asked of an edit, or what a source says of its own.
+    if let Some(rest) = chat.edit_rest(seq)? {
+        fact(cx, "asked", &rest.0)?;
+    }
     words(cx, &chat, &sealed, content)?;
     if let Some(claim) = &claim {
         claim.show(cx)?;

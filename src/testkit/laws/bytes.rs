@@ -84,7 +84,7 @@ pub(super) fn linear_size(case: &Case<'_>) -> Found {
     let new = |op: &&Op| {
         !matches!(
             op,
-            Op::Undo(_) | Op::Restore(_) | Op::Reopen | Op::Keyed(..)
+            Op::Undo(_) | Op::Restore(_) | Op::Recall(_) | Op::Reopen | Op::Keyed(..)
         )
     };
     let mut round: Vec<Op> = case

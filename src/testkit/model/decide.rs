@@ -3,7 +3,7 @@
 //! A prediction is made of entries as the log would hold them, save what nobody can foresee: hashes,
 //! salts and times. Each rule says in its own words what the design demands.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::fold::Moment;
@@ -36,6 +36,10 @@ pub struct Model {
     pub(super) now: Arc<Moment>,
     keyed: BTreeMap<String, Message>,
     settings: Option<Json>,
+    /// Replacements that were asked for, by the entry: what they mean, and whether in place.
+    pub(super) asks: BTreeMap<u64, (Vec<u64>, bool)>,
+    /// Asks whose content came.
+    pub(super) answered: BTreeSet<u64>,
     /// The words of contents, by the entry and the payload that gave them.
     pub(super) words: BTreeMap<(u64, u32), Arc<Message>>,
     /// How the summariser answers, and what happens while it is asked.
@@ -71,6 +75,10 @@ impl Model {
     /// # Errors
     /// When an entry is not the next one, or a call recorded another window than this one.
     pub fn observe(&mut self, asked: Option<&Request>, entries: &[Entry]) -> Result<(), String> {
+        let asks = match asked {
+            Some(Request::Ask(what)) => self.means(what).ok().map(|ids| (ids, what.in_place)),
+            _ => None,
+        };
         for entry in entries {
             let (next, iteration) = (self.next(), self.iteration());
             if entry.seq.0 != next || entry.iteration != iteration {
@@ -98,6 +106,11 @@ impl Model {
                 self.keyed.extend(key.map(|key| (key, message.clone())));
             }
             Some(Request::Settings(json)) => self.settings = Some(json.clone()),
+            Some(Request::Ask(_)) => {
+                let entry = self.next().saturating_sub(1);
+                self.asks.extend(asks.map(|meant| (entry, meant)));
+            }
+            Some(Request::Asked(ask, _)) => drop(self.answered.insert(ask.0)),
             _ => {}
         }
         Ok(())
@@ -147,6 +160,16 @@ impl Model {
             Request::Undo(entry) => then.undo(entry.0),
             Request::Pin(message) => then.pin(message.0.0, true),
             Request::Unpin(message) => then.pin(message.0.0, false),
+            Request::Replace(what, with) => then.replace(what, with),
+            Request::Ask(what) => then.ask(what),
+            Request::Asked(ask, with) => then.asked(ask.0, with),
+            Request::Clear(which) => {
+                let which: Option<Vec<u64>> = which
+                    .as_ref()
+                    .map(|ids| ids.iter().map(|id| id.0.0).collect());
+                then.clear(which.as_deref())
+            }
+            Request::Recall(message) => then.recall(message.0.0, own)?,
             Request::Strategies(chain) => {
                 then.configure(&chain.iter().map(|s| s.spec()).collect::<Vec<_>>())
             }
@@ -173,6 +196,7 @@ impl Model {
     ) -> Result<Result<(), RequestReason>, String> {
         let said = self.said(message, options);
         if said == Ok(true) {
+            self.bring_back(message);
             self.look_all(Trigger::Append, own, options.at)?;
         }
         Ok(said.map(drop))
@@ -238,15 +262,15 @@ impl Model {
     /// A request that expects head h is accepted at a newer one when everything after h was filed by
     /// the engine itself: visits, usage, notes.
     fn expects(&self, options: &Options) -> Result<(), RequestReason> {
-        let own = [Kind::Visited, Kind::Returned, Kind::Noted];
+        let own = |e: &Entry| match e.body.kind() {
+            Some(Kind::Edited) => e.by.door == Door::Engine,
+            kind => [Kind::Visited, Kind::Returned, Kind::Noted]
+                .map(Some)
+                .contains(&kind),
+        };
         let stale = |expected: Seq| {
             let after = |e: &&Arc<Entry>| e.seq > expected;
-            expected.0 >= self.next()
-                || self
-                    .log
-                    .iter()
-                    .filter(after)
-                    .any(|e| !e.body.kind().is_some_and(|k| own.contains(&k)))
+            expected.0 >= self.next() || self.log.iter().filter(after).any(|e| !own(e))
         };
         if options.expected.is_some_and(stale) {
             return Err(RequestReason::StaleHead);
@@ -256,7 +280,7 @@ impl Model {
 
     /// One message as one entry. What a model wrote was produced by the newest call; a continuation
     /// names none, its call is that of the message it continues.
-    fn say(
+    pub(super) fn say(
         &mut self,
         message: &Message,
         answers: &[Option<(Seq, u32)>],
@@ -333,7 +357,7 @@ impl Model {
 
     /// Each strategy of the chain looks at the window that the one before left; after an append,
     /// those that look then.
-    fn look_all(
+    pub(super) fn look_all(
         &mut self,
         trigger: Trigger,
         own: &[&Visited],
@@ -505,6 +529,11 @@ impl Model {
 
     /// One entry more. What the engine adds to a request of its own accord came through its own door.
     pub(super) fn file(&mut self, body: Body, at: Option<Micros>) {
+        self.file_through(None, body, at);
+    }
+
+    /// One entry more, through a door of its own.
+    pub(super) fn file_through(&mut self, through: Option<Door>, body: Body, at: Option<Micros>) {
         let (provenance, door) = match &body {
             Body::Appended(a) if a.skeleton.author == Author::Engine => {
                 (Provenance::Synthetic, Door::Engine)
@@ -521,7 +550,10 @@ impl Model {
             prev: Hash::ZERO,
             provenance,
             must_understand: body.kind().is_some_and(Kind::must_understand),
-            by: By { door, principal },
+            by: By {
+                door: through.unwrap_or(door),
+                principal,
+            },
             key: None,
             body,
         });

@@ -40,43 +40,46 @@ impl Model {
         if pins {
             return self.undo_pins(entry, &change);
         }
-        if self.undone(entry) {
+        // What an entry introduced may have come back by itself.
+        if self.undone(entry) && !self.now.window.contains(&entry) {
             return Err(nothing);
         }
-        if self.stood_for_since(entry, &change) {
+        if self.outlived(entry, &change) {
             return Err(RequestReason::RestoreConflict);
         }
-        // What a summary that comes back stands for neither leaves nor comes back by name.
-        let taken = self.taken(entry);
-        let covered: BTreeSet<u64> = taken.iter().flat_map(|id| self.made_of(*id)).collect();
-        let covered: BTreeSet<u64> = covered.iter().flat_map(|id| self.now.group(*id)).collect();
-        let mut undone = BTreeSet::from([entry]);
+        let out_by = |m: &&Message| {
+            let out = m.out.as_ref();
+            out.is_some_and(|out| out.by == entry || out.stand_in == Some(entry))
+        };
+        let messages = self.now.messages.iter();
+        let mut back: BTreeSet<u64> = messages
+            .filter(out_by)
+            .filter(|m| newer(m).is_none() && m.id != entry)
+            .map(|m| m.id)
+            .collect();
+        // What a claim that comes back covers by itself is not named.
+        let sources = back.iter().filter_map(|id| self.claims(*id)).flatten();
+        let covers: BTreeSet<u64> = sources.flat_map(|id| self.now.group(*id)).collect();
+        back.retain(|id| !covers.contains(id));
         let mut leaving: BTreeMap<LeftReason, BTreeSet<u64>> = BTreeMap::new();
         let groups = self.now.groups();
         for group in &groups {
-            let brought = |id| names(&change.entered, id) && self.entered_by(id) == Some(entry);
-            let introduced = |id| id == entry;
-            if !group.ids.iter().any(|id| brought(*id) || introduced(*id)) {
+            let brought = |id: &u64| {
+                let there = self.now.get(*id);
+                names(&change.entered, *id) && there.is_some_and(|m| m.entered == entry)
+            };
+            if !group.ids.iter().any(|id| brought(id) || *id == entry) {
                 continue;
             }
-            for id in group.ids.iter().filter(|id| !covered.contains(id)) {
-                undone.insert(*id);
-                // Of a summary, what it was made of is back.
-                let summary = self
-                    .now
-                    .get(*id)
-                    .is_some_and(|m| m.sources.is_some() && !m.notice);
-                let undone = if summary {
-                    LeftReason::Replaced
-                } else {
-                    LeftReason::Cleared
-                };
-                let reason = self.left_for(*id).unwrap_or(undone);
+            for id in group.ids.iter().filter(|id| !covers.contains(id)) {
+                let claim = self.claims(*id).map(|_| LeftReason::Replaced);
+                let reason = self.left_for(*id).or(claim).unwrap_or(LeftReason::Cleared);
                 leaving.entry(reason).or_default().insert(*id);
             }
         }
-        let taken = taken.difference(&covered).copied().collect();
-        let entered = self.away(&taken, &undone)?;
+        let mut undone: BTreeSet<u64> = leaving.values().flatten().copied().collect();
+        undone.insert(entry);
+        let entered = self.away(&back, &undone)?;
         let forms = self.now.messages.iter().map(|m| before(m, entry));
         let forms: Vec<_> = forms.collect::<Result<_, _>>()?;
         let reverted: Vec<(Seq, Seq)> = forms.into_iter().flatten().collect();
@@ -166,9 +169,9 @@ impl Model {
     }
 
     /// The messages of these ones' groups that are out of the window and would come back: all but
-    /// synthetic results that real ones superseded. What something live stands for, other than the
-    /// entry that is undone now, cannot.
-    fn away(
+    /// synthetic results that real ones superseded. What something live stands for, other than what
+    /// is undone now, cannot; nor can a claim beside what a claim among its sources was made of.
+    pub(super) fn away(
         &self,
         ids: &BTreeSet<u64>,
         undone: &BTreeSet<u64>,
@@ -179,9 +182,9 @@ impl Model {
             let Some(out) = m.out.as_ref().filter(|_| newer(m).is_none()) else {
                 continue;
             };
-            let stands = out.stand_in.is_none_or(|s| !undone.contains(&s));
-            let in_the_way = self.now.fate(m.id) == Some("covered") && stands;
-            if in_the_way || self.twice(m.id, ids) {
+            let by_undone = out.stand_in.is_some_and(|s| undone.contains(&s));
+            let covered = self.now.fate(m.id) == Some("covered") && !by_undone;
+            if covered || self.is_beside(m.id, ids) {
                 return Err(RequestReason::RestoreConflict);
             }
             away.insert(m.id);
@@ -189,47 +192,38 @@ impl Model {
         Ok(away)
     }
 
-    /// Whether something stands now for what an entry introduced or brought back.
-    fn stood_for_since(&self, entry: u64, change: &Change) -> bool {
-        let covered = |m: &Message| m.out.as_ref().is_some_and(|out| out.stand_in.is_some());
-        let introduced = self.now.get(entry).is_some_and(covered);
-        let brought = |m: &&Message| {
-            let back = names(&change.entered, m.id) && self.entered_by(m.id) == Some(entry);
-            back && covered(m) && newer(m).is_none() && self.now.fate(m.id) == Some("covered")
+    /// What a claim stands for; a notice stands for nothing.
+    pub(super) fn claims(&self, id: u64) -> Option<&Vec<u64>> {
+        let message = self.now.get(id).filter(|m| !m.notice)?;
+        message.sources.as_ref().map(|(sources, _)| sources)
+    }
+
+    /// Whether a claim that comes back would stand beside what it was made of: a claim among its
+    /// sources, or among theirs, is away and stays so, while something it stood for is there.
+    fn is_beside(&self, claim: u64, back: &BTreeSet<u64>) -> bool {
+        let there = |id: &u64| self.now.window.contains(id);
+        let sources = self.claims(claim).into_iter().flatten();
+        let away = sources.filter(|id| !there(id) && !back.contains(id));
+        let mut inner = away.filter_map(|id| Some((*id, self.claims(*id)?)));
+        inner.any(|(id, sources)| sources.iter().any(there) || self.is_beside(id, back))
+    }
+
+    /// Whether something stands for what an entry introduced or brought back.
+    fn outlived(&self, entry: u64, change: &Change) -> bool {
+        let stood_for = |id: u64| {
+            let out = self.now.get(id).and_then(|m| m.out.as_ref());
+            out.is_some_and(|out| out.stand_in.is_some())
         };
-        introduced || self.now.messages.iter().any(|m| brought(&m))
-    }
-
-    /// The messages that are away by an entry, or because something stands for them that it
-    /// introduced.
-    fn taken(&self, entry: u64) -> BTreeSet<u64> {
-        let by_it = |m: &&Message| {
-            let out = m
-                .out
-                .as_ref()
-                .filter(|_| m.id != entry && newer(m).is_none());
-            out.is_some_and(|out| out.by == entry || out.stand_in == Some(entry))
+        // What covers it as it did before the entry, which had taken that out, is no news.
+        let as_before = |m: &Message| {
+            let stand_in = m.out.as_ref().and_then(|out| out.stand_in);
+            stand_in.is_some_and(|id| change.left.iter().any(|l| names(&l.messages, id)))
         };
-        let all = self.now.messages.iter().filter(by_it);
-        all.map(|m| m.id).collect()
-    }
-
-    /// What a summary was made of; nothing of any other message.
-    fn made_of(&self, id: u64) -> Vec<u64> {
-        let claim = self.now.get(id).filter(|m| !m.notice);
-        let sources = claim.and_then(|m| m.sources.as_ref());
-        sources.map_or_else(Vec::new, |(ids, _)| ids.clone())
-    }
-
-    /// Whether a summary that comes back would stand beside what one was made of that it was made of
-    /// itself, and that stays away.
-    fn twice(&self, claim: u64, back: &BTreeSet<u64>) -> bool {
-        let shown = |id: &u64| self.now.window.contains(id);
-        let away = |id: &u64| !shown(id) && !back.contains(id);
-        let made_of = self.made_of(claim);
-        let inner = made_of.iter().filter(|id| away(id));
-        let mut inner = inner.filter(|id| !self.made_of(**id).is_empty());
-        inner.any(|id| self.made_of(*id).iter().any(shown) || self.twice(*id, back))
+        let brought = self.now.messages.iter().any(|m| {
+            let here = names(&change.entered, m.id) && m.entered == entry && !as_before(m);
+            here && newer(m).is_none() && self.now.fate(m.id) == Some("covered")
+        });
+        stood_for(entry) || brought
     }
 
     /// Whether an edit that is itself not undone undoes an entry.
@@ -237,13 +231,6 @@ impl Model {
         let undoes = |b: &Body| b.change().is_some_and(|c| c.undoes == Some(Seq(entry)));
         let mut undoing = self.log.iter().filter(|e| undoes(&e.body));
         undoing.any(|e| !self.undone(e.seq.0))
-    }
-
-    /// The entry that brought a message back last.
-    fn entered_by(&self, id: u64) -> Option<u64> {
-        let enters = |b: &Body| b.change().is_some_and(|c| names(&c.entered, id));
-        let newest = self.log.iter().rev().find(|e| enters(&e.body));
-        newest.map(|e| e.seq.0)
     }
 
     /// Why a message had left before it came back; one that had not, as the first of its group did.

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::decide::{BLANK, Model};
+use super::fold::Moment;
 use super::guard::{Fate, Group, Units, Wish, after, amount};
 use crate::log::{
-    Body, Change, Count, GroupReason, Left, LeftReason, Ranges, Reading, Refused, Seq, Settings,
-    Skeleton, StandIn, StandInKind, Trigger, Unit, VisitOutcome, Visited,
+    Body, Change, Count, GroupReason, Left, LeftReason, MessageId, Ranges, Reading, Refused, Seq,
+    Settings, Skeleton, StandIn, StandInKind, Trigger, Unit, VisitOutcome, Visited,
 };
 
 /// The method of the guess "a quarter of the UTF-16 length".
@@ -98,6 +99,11 @@ impl Rule {
         }
     }
 
+    /// Whether what it let leave comes back when it is referred to.
+    pub(super) fn returns(&self) -> bool {
+        self.name() == "expire" && self.text("return") == "true"
+    }
+
     /// Whether it looks after every append as well.
     pub(super) fn on_append(&self) -> bool {
         self.name() == "buffer"
@@ -148,6 +154,7 @@ impl Model {
             let checked = filed.map(|visit| {
                 self.lawful(&groups, visit)?;
                 Ok(completed(
+                    &self.now,
                     visit,
                     self.blank_visit(position, rule, visit.before.clone()),
                 ))
@@ -605,7 +612,7 @@ impl Model {
 }
 
 /// The visit of a user's strategy: what it wanted is as it says, all else follows.
-fn completed(wanted: &Visited, mut visit: Visited) -> Visited {
+fn completed(now: &Moment, wanted: &Visited, mut visit: Visited) -> Visited {
     visit.limit = wanted.limit;
     visit.target = wanted.target;
     visit.refused.clone_from(&wanted.refused);
@@ -616,8 +623,15 @@ fn completed(wanted: &Visited, mut visit: Visited) -> Visited {
     } else {
         visit.outcome = wanted.outcome;
     }
-    let gone = wanted.change.left.iter().flat_map(|l| &l.messages.0);
-    visit.first_changed = gone.map(|(first, _)| *first).min();
+    let left = |id: u64| {
+        let ranges = wanted.change.left.iter().map(|l| &l.messages);
+        ranges.into_iter().any(|r| r.contains(MessageId(Seq(id))))
+    };
+    let gone = now
+        .messages
+        .iter()
+        .filter(|m| m.out.is_none() && left(m.id));
+    visit.first_changed = gone.map(|m| Seq(m.place)).min();
     visit
 }
 

@@ -5,7 +5,8 @@
 //! of entries, every question answered by scanning it. `fold` says what stands after an entry,
 //! `decide` what a request must do, `bind` which call a result answers, `look` what a strategy's
 //! visit comes to, `pins` which results are held and what a notice says, `outputs` which outputs get
-//! smaller, `summary` what is summarised and what becomes of the answer, `edit` what restoring and undoing give back.
+//! smaller, `summary` what is summarised and what becomes of the answer, `edit` what restoring and undoing give back,
+//! `replace` what is replaced and cleared, `recall` what is shown again.
 
 mod bind;
 mod check;
@@ -17,6 +18,8 @@ mod look;
 mod outputs;
 mod pins;
 mod predicted;
+mod recall;
+mod replace;
 mod summary;
 
 pub use check::{check_against_model, check_case};

@@ -68,6 +68,11 @@ fn blanked(entry: &Entry, timed: bool) -> Entry {
             let attempts = v.attempts.iter_mut();
             attempts.for_each(|a| (a.digest, a.prompt) = (Hash::ZERO, Hash::ZERO));
         }
+        Body::Edited(e) => {
+            let stand_ins = e.change.stand_ins.iter_mut();
+            stand_ins.for_each(|s| s.content = BLANK);
+            e.rest = e.rest.map(|_| BLANK);
+        }
         Body::Noted(n) => n.content = n.content.map(|_| BLANK),
         _ => {}
     }
