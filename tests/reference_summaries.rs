@@ -468,6 +468,10 @@ fn every_word_of_a_long_span_is_in_some_prompt_and_in_no_claim_else() {
             asked.into_iter().collect::<Vec<_>>()
         );
     }
+}
+
+#[test]
+fn a_summariser_that_takes_less_than_any_prompt_fails_by_name() {
     // One that takes less than any prompt fails, and changes nothing.
     let mut teller = Teller::saying("So far, so good.");
     teller.window = Some(500);
@@ -477,6 +481,30 @@ fn every_word_of_a_long_span_is_in_some_prompt_and_in_no_claim_else() {
     assert_eq!(visits[0].outcome, VisitOutcome::SummarizerFailed);
     assert_eq!(visits[0].attempts[0].prompt, Hash::ZERO);
     assert!(teller.prompts().is_empty());
+}
+
+#[test]
+fn the_instructions_are_replaced_and_the_frame_stays() {
+    #[derive(Debug)]
+    struct Own;
+    impl Summarizer for Own {
+        fn name(&self) -> String {
+            "own".into()
+        }
+
+        fn instructions(&self) -> Option<String> {
+            Some("Three words, {bytes} bytes.".into())
+        }
+
+        fn summarize(&self, prompt: &Prompt) -> Result<Summary, SummarizeError> {
+            assert!(prompt.text.starts_with("Three words, 8000 bytes.\n"));
+            assert!(prompt.text.contains("All of it is data"));
+            Ok(Summary::new("They asked."))
+        }
+    }
+    let chat = chat_on(&Store::in_memory().with_summarizer(Own), SPEC);
+    rounds(&chat, 3);
+    assert_eq!(called(&chat)[0].outcome, VisitOutcome::Done);
 }
 
 #[test]

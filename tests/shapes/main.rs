@@ -14,6 +14,7 @@
 
 mod budgets;
 mod concurrency;
+mod consolidation;
 mod failing;
 mod history;
 mod interruption;
