@@ -139,11 +139,12 @@ pub fn range() -> impl Strategy<Value = Replacement> {
     let one = -6..8_i64;
     let ends = prop_oneof![
         3 => (-9..8_i64, whole),
-        1 => one.prop_map(|at| (at, at.checked_add(1).filter(|end| *end != 0))),
+        4 => (0..3_i64, prop_oneof![Just(None), Just(Some(-1)), Just(Some(-2))]),
+        2 => one.prop_map(|at| (at, at.checked_add(1).filter(|end| *end != 0))),
     ];
-    let roles = prop_oneof![3 => Just(Vec::new()), 1 => vec(role, 1..3)];
-    let tags = prop_oneof![4 => Just(Vec::new()), 1 => vec(tag, 1..3)];
-    let flags = (prop::bool::weighted(0.6), prop::bool::weighted(0.2));
+    let roles = prop_oneof![6 => Just(Vec::new()), 1 => vec(role, 1..3)];
+    let tags = prop_oneof![6 => Just(Vec::new()), 1 => vec(tag, 1..3)];
+    let flags = (prop::bool::weighted(0.8), prop::bool::weighted(0.15));
     (ends, roles, tags, flags).prop_map(|((start, end), roles, tags, (gaps, in_place))| {
         let what = Replacement::range(start, end).roles(roles).tags(tags);
         let what = if gaps { what.with_gaps() } else { what };
@@ -151,14 +152,22 @@ pub fn range() -> impl Strategy<Value = Replacement> {
     })
 }
 
+/// Messages of the window are replaced, mostly by something.
+fn replace() -> impl Strategy<Value = Op> {
+    let with = || prop_oneof![6 => Just(Words::new("so far")), 1 => words()];
+    prop_oneof![
+        9 => (range(), with()).prop_map(|(what, words)| Op::Replace(what, words)),
+        2 => range().prop_map(Op::Ask),
+        2 => (0..30_usize, with()).prop_map(|(n, words)| Op::Asked(n, words)),
+    ]
+}
+
 /// An edit that takes messages out of the window.
 fn edit() -> impl Strategy<Value = Op> {
     prop_oneof![
-        6 => (range(), words()).prop_map(|(what, words)| Op::Replace(what, words)),
-        1 => range().prop_map(Op::Ask),
-        2 => (0..30_usize, words()).prop_map(|(n, words)| Op::Asked(n, words)),
+        13 => replace(),
         1 => Just(Op::Clear(Vec::new())),
-        3 => vec(0..1_000_usize, 1..4).prop_map(Op::Clear),
+        2 => vec(0..1_000_usize, 1..4).prop_map(Op::Clear),
     ]
 }
 
@@ -236,7 +245,8 @@ pub fn spec() -> impl Strategy<Value = String> {
         format!("token-budget:limit={limit},low={low},keep={keep},measure={m}")
     });
     let age = prop_oneof![Just("call"), Just("entry")];
-    let expire = (1..8_u64, age, any::<bool>()).prop_map(|(after, u, returns)| {
+    let after = prop_oneof![2 => 1..3_u64, 1 => 1..8_u64];
+    let expire = (after, age, any::<bool>()).prop_map(|(after, u, returns)| {
         let returns = if returns { ",return=true" } else { "" };
         format!("expire:after={after},unit={u}{returns}")
     });
@@ -317,9 +327,16 @@ pub fn times() -> impl Strategy<Value = Vec<i64>> {
 /// answers and its run has settled.
 fn round() -> impl Strategy<Value = Vec<Op>> {
     let tools = proptest::option::weighted(0.6, (1..=4_usize, any::<bool>(), output()));
-    (words(), tools, words(), prop::bool::weighted(0.8), call()).prop_map(
+    let said = |who, refers| {
+        let refer = (0..1_000_usize).prop_map(move |n| Op::Refer(who, n));
+        let words = words().prop_map(move |words| Op::Say(who, words));
+        (prop::bool::weighted(refers), refer, words)
+            .prop_map(|(refers, refer, words)| if refers { refer } else { words })
+    };
+    let (question, answer) = (said(Speaker::Person, 0.2), said(Speaker::Model, 0.3));
+    (question, tools, answer, prop::bool::weighted(0.8), call()).prop_map(
         |(question, tools, answer, called, call)| {
-            let mut ops = vec![Op::Say(Speaker::Person, question)];
+            let mut ops = vec![question];
             if let Some((count, together, out)) = tools {
                 ops.push(call.clone());
                 ops.push(Op::Calls { count, words: None });
@@ -336,7 +353,7 @@ fn round() -> impl Strategy<Value = Vec<Op>> {
                 }));
             }
             ops.extend(called.then_some(call));
-            ops.push(Op::Say(Speaker::Model, answer));
+            ops.push(answer);
             ops
         },
     )
@@ -355,14 +372,15 @@ fn dialogue() -> impl Strategy<Value = Vec<Op>> {
 /// and restored in any order.
 fn edited() -> impl Strategy<Value = Vec<Op>> {
     let again = prop_oneof![
-        5 => edit(),
+        6 => replace(),
+        1 => edit(),
         5 => (0..40_usize).prop_map(Op::Undo),
         2 => (0..40_usize).prop_map(Op::Restore),
         1 => (0..40_usize).prop_map(Op::Recall),
-        1 => say(),
+        2 => say(),
         1 => call(),
     ];
-    (vec(round(), 2..4), vec(again, 3..16)).prop_map(|(rounds, edits)| {
+    (vec(round(), 2..5), vec(again, 3..16)).prop_map(|(rounds, edits)| {
         let mut ops: Vec<Op> = rounds.into_iter().flatten().collect();
         ops.extend(edits);
         ops
@@ -380,7 +398,7 @@ pub fn ops() -> impl Strategy<Value = Vec<Op>> {
             ops.extend(more);
             ops
         }),
-        3 => edited(),
+        6 => edited(),
         1 => only(Speaker::System),
         1 => only(Speaker::Model),
         1 => only(Speaker::Tool),
