@@ -267,7 +267,7 @@ pub fn spec() -> impl Strategy<Value = String> {
         (256..3_000_u64).prop_map(|max| format!("truncate-outputs:max={max},unit=bytes"));
     let pins = prop_oneof![3 => Just(String::new()), 2 => (1..4_u64).prop_map(|n| format!(",pin-results={n}"))];
     let notice = prop_oneof![2 => Just(""), 1 => Just(",notice=auto")];
-    let own = prop_oneof![4 => keeps, 2 => budget, 2 => expire, 4 => clear, 2 => truncate, 4 => summarize()];
+    let own = prop_oneof![4 => keeps, 2 => budget, 2 => expire, 4 => clear, 2 => truncate, 2 => summarize()];
     prop_oneof![
         10 => (own, pins, notice).prop_map(|(spec, pins, notice)| format!("{spec}{pins}{notice}")),
         2 => (1..12_u64, 0..4_u64).prop_map(|(limit, keep)| MakeRoom::new(limit, keep).spec()),
@@ -438,9 +438,10 @@ pub fn script_under(chain: impl Strategy<Value = Vec<String>>) -> impl Strategy<
     )
 }
 
-/// A conversation under up to two of the strategies that ctxlog brings.
+/// A conversation under up to two of the strategies that ctxlog brings; often one that is summarised,
+/// with all that may happen to a summary.
 pub fn script() -> impl Strategy<Value = Script> {
-    script_under(vec(spec(), 0..=2))
+    prop_oneof![5 => script_under(vec(spec(), 0..=2)), 2 => summarized()]
 }
 
 /// A transcript whose source compacted, cleared and rewound.

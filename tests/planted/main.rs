@@ -24,7 +24,7 @@ mod planted {
     use crate::matrix::{Seen, columns, look};
 
     /// Seeds tried for each bug. All checks look at the same ones.
-    const SEEDS: u64 = 80;
+    const SEEDS: u64 = 160;
     /// Half of the bugs have to be seen within so many seeds.
     const MEDIAN_AT_MOST: u64 = 50;
 
