@@ -47,6 +47,7 @@ bugs! {
     SteeringMayLeave = "steering-may-leave", "envelope-and-request", "Of the current request only the first message is held.";
     RepeatedIdsAreSent = "repeated-ids-are-sent", "legality", "Calls with the same id are sent as they are.";
     SupersededIsGone = "superseded-is-gone", "conservation", "What a real result stands for now is told to be gone.";
+    SecondSummaryDropsTheFirst = "second-summary-drops-the-first", "conservation", "When a second summary is made, what the first kept is gone.";
     OneReasonIsRecorded = "one-reason-is-recorded", "accounting", "A visit records the refusals of one reason only.";
     NoticesAreAlwaysWritten = "notices-are-always-written", "shrink", "A notice is written that is longer than what it tells of.";
     LargerSummariesAreTaken = "larger-summaries-are-taken", "shrink", "A summary stands for messages that are smaller than it.";
@@ -80,10 +81,6 @@ bugs! {
 
 /// Bugs whose feature does not exist yet: what goes wrong, and the feature.
 pub const PENDING: &[(&str, &str)] = &[
-    (
-        "a second consolidation drops what the first kept",
-        "consolidation",
-    ),
     (
         "a snapshot is used past its fork point",
         "snapshots and forks",

@@ -10,6 +10,7 @@ use crate::window::{Consolidated, Projection};
 use super::content::Content;
 use super::conversation::{Ack, Conversation};
 use super::error::Error;
+use super::summarizer::Summarizer;
 
 /// The messages of a conversation's window, and when they are due to be consolidated.
 ///
@@ -131,6 +132,75 @@ impl BufferMemory {
     /// When the log cannot be read.
     pub fn last_consolidated(&self) -> Result<Option<Consolidated>, Error> {
         self.chat.last_consolidated()
+    }
+
+    /// Lets the messages leave that may, with whole groups; what stands for others stays. All of them
+    /// are in the log. The current request and open calls stay, and what is pinned.
+    ///
+    /// # Errors
+    /// `nothing-matches` when none may leave.
+    pub fn clear(&self) -> Result<Ack, Error> {
+        let said: Vec<MessageId> = self
+            .chat
+            .with_projection(|p| p.said().map(|m| m.id).collect())?;
+        self.chat.clear_messages(&said)
+    }
+
+    /// The same buffer, consolidated when its policy says so by the strategies of the conversation
+    /// that let a summary stand for messages, as [`SummarizeOldest`](crate::strategy::SummarizeOldest):
+    /// they say what of the window is summarised, this summariser writes it. A visit that files a
+    /// summary is the consolidation, and its mark: one entry. What the summariser did is recorded
+    /// there, also where it failed.
+    ///
+    /// Only this memory has the summariser. A call through a handle that has one too summarises when
+    /// a strategy's limit says so, whatever the policy.
+    ///
+    /// ```
+    /// use ctxlog::engine::{BufferMemory, Store, Summarizer, Summary, SummarizeError};
+    /// use ctxlog::log::Message;
+    /// use ctxlog::strategy::{ConsolidationPolicy, Prompt, SummarizeOldest};
+    ///
+    /// #[derive(Debug)]
+    /// struct Brief;
+    ///
+    /// impl Summarizer for Brief {
+    ///     fn name(&self) -> String {
+    ///         "brief".into()
+    ///     }
+    ///
+    ///     fn summarize(&self, prompt: &Prompt) -> Result<Summary, SummarizeError> {
+    ///         // Here a model is called with `prompt.text`.
+    ///         Ok(Summary::new("They greeted each other."))
+    ///     }
+    /// }
+    ///
+    /// let chat = Store::in_memory().conversation("a")?;
+    /// let buffer = BufferMemory::new(chat.with_strategy(SummarizeOldest::new(1).keep(0))?);
+    /// let buffer = buffer.with_consolidation_policy(ConsolidationPolicy::OnMessageCount(3))?;
+    /// let memory = buffer.summarized_by(Brief);
+    /// memory.append(Message::model("Good morning. ".repeat(40)))?;
+    /// memory.append(Message::model("Good morning to you too. ".repeat(40)))?;
+    /// memory.append(Message::model("How are you?"))?;
+    /// assert!(memory.summary().current_summary()?.unwrap().contains("They greeted"));
+    /// assert!(memory.buffer().messages()?.is_empty());
+    /// # Ok::<(), ctxlog::Error>(())
+    /// ```
+    pub fn summarized_by(
+        self,
+        summarizer: impl Summarizer + 'static,
+    ) -> ConsolidatingMemory<impl Fn(&Conversation) -> Result<bool, Error>> {
+        let asks = self.chat.clone().with_summarizer(summarizer);
+        let consolidate = move |_: &Conversation| {
+            let newest = |chat: &Conversation| {
+                let summaries = |p: &Projection| p.consolidated().filter(|c| !c.marked);
+                chat.with_projection(|p| summaries(p).map(|c| c.seq))
+            };
+            let before = newest(&asks)?;
+            let visits = asks.visit()?;
+            let newest = newest(&asks)?.filter(|_| !visits.is_empty());
+            Ok(newest.is_some() && newest != before)
+        };
+        ConsolidatingMemory::new(self, consolidate)
     }
 }
 
@@ -263,6 +333,15 @@ impl<E, C: Fn(&Conversation) -> Result<bool, E>> ConsolidatingMemory<C> {
     #[must_use]
     pub fn summary(&self) -> SummaryMemory {
         SummaryMemory::new(self.buffer.chat.clone())
+    }
+
+    /// Lets the messages and what stands for others leave as far as they may, by one entry. All of
+    /// them are in the log.
+    ///
+    /// # Errors
+    /// As [`Conversation::clear`].
+    pub fn clear(&self) -> Result<Ack, Error> {
+        self.buffer.chat.clear()
     }
 
     /// Appends a message; where the policy then says so, consolidates, and marks that.

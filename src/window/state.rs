@@ -749,6 +749,9 @@ impl Projection {
             let Some(stand_in) = end.stand_in.and_then(|s| self.message(s)) else {
                 break;
             };
+            if covered && planted(Bug::SecondSummaryDropsTheFirst) {
+                break;
+            }
             message = stand_in;
             covered = true;
         }

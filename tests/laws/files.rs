@@ -56,7 +56,7 @@ fn profile(folder: &str) -> Profile {
     }
 }
 
-fn chain(spec: &str) -> Vec<std::sync::Arc<dyn strategy::Strategy>> {
+pub(super) fn chain(spec: &str) -> Vec<std::sync::Arc<dyn strategy::Strategy>> {
     let specs = spec.split(';').filter(|s| !s.is_empty());
     specs.map(|s| strategy::parse(s).unwrap()).collect()
 }
@@ -113,7 +113,7 @@ fn body(rendered: &Rendered) -> Value {
 }
 
 /// Chain, payloads, windows, laws; and the export leads to the same head.
-fn hangs_together(chat: &Conversation, place: &str) {
+pub(super) fn hangs_together(chat: &Conversation, place: &str) {
     let listed = chat.store().list().unwrap().remove(0);
     let verified = verify(chat.store(), &listed, &mut |_, _| {}).unwrap();
     assert!(verified.ok, "{place}: {:?}", verified.problems);
@@ -304,7 +304,7 @@ fn walk(chat: &Conversation, place: &str) {
     }
 }
 
-fn every(folder: &str, mut check: impl FnMut(&Transcript, &Path, usize)) {
+pub(super) fn every(folder: &str, mut check: impl FnMut(&Transcript, &Path, usize)) {
     for file in files(folder) {
         for (n, transcript) in read(folder, &file).iter().enumerate() {
             check(transcript, &file, n);
@@ -340,7 +340,7 @@ fn imports_under_every_strategy(folder: &str) {
 }
 
 /// The laws that a replayed transcript can show; the others are about what is done beside it.
-const OF_REPLAYS: [Law; 15] = [
+pub(super) const OF_REPLAYS: [Law; 15] = [
     Law::Determinism,
     Law::Closure,
     Law::Occurrence,

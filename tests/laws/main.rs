@@ -27,6 +27,7 @@ mod golden;
 mod passing;
 mod past;
 mod properties;
+mod summarized;
 #[path = "../common/talk.rs"]
 mod talk;
 mod verify;

@@ -1,11 +1,11 @@
 //! Reasoning that a provider signed.
 
-use ctxlog::engine::Conversation;
+use ctxlog::engine::{Conversation, Replacement};
 use ctxlog::formats::Profile;
 use ctxlog::log::Message;
 use serde_json::{Value, json};
 
-use crate::support::{blocks, every_cut, read_anthropic, sends, sound};
+use crate::support::{Says, blocks, every_cut, read_anthropic, sends, sound, view};
 use crate::talk::{chat, talk};
 
 /// A model message of reasoning, words where some are given, and calls; and as it has to be sent.
@@ -25,6 +25,38 @@ fn thinking(chat: &Conversation) -> Vec<Value> {
     let (messages, _) = sends(chat, Profile::Anthropic);
     let holds = |m: &Value| m.to_string().contains(r#""type":"thinking""#);
     messages.into_iter().filter(holds).collect()
+}
+
+fn what_is_signed_stays_whole_or_leaves(spec: &str) {
+    let chat = chat(spec).with_summarizer(Says("They used tools."));
+    let given: Vec<(Message, Value)> = (0..6)
+        .map(|n| thinks(&format!("{n}"), Some("so"), &["a", "b"]))
+        .collect();
+    talk(&chat, "S U");
+    let mut last = None;
+    for (message, _) in &given {
+        last = Some(chat.append(message.clone()).unwrap().message());
+        for id in ["a", "b"] {
+            chat.append(Message::tool(id, &"out and out ".repeat(60)))
+                .unwrap();
+        }
+        chat.call().unwrap();
+        let sent = thinking(&chat);
+        let whole = |m: &Value| given.iter().any(|g| g.1 == *m);
+        assert!(sent.iter().all(whole), "{spec}: {sent:?}");
+        sound(&chat);
+    }
+    let before = thinking(&chat);
+    let at = view(&chat).iter().position(|id| Some(*id) == last);
+    let at = i64::try_from(at.unwrap()).unwrap();
+    let one = Replacement::range(at, at + 1).in_place();
+    if chat.replace(&one, Message::model("So.")).is_ok() {
+        assert_eq!(thinking(&chat), before[..before.len() - 1], "{spec}");
+    } else {
+        // Its calls have results that would answer nothing.
+        assert_eq!(thinking(&chat), before, "{spec}");
+    }
+    sound(&chat);
 }
 
 /// B110. A call was removed beside signed reasoning, or two turns were merged, and the signature no
@@ -54,6 +86,16 @@ fn signed_reasoning_is_sent_with_its_whole_message_or_not_at_all() {
         chat.call().unwrap();
         let sent = thinking(&chat);
         assert!(sent.iter().all(|m| wire.contains(&m)), "{spec}: {sent:?}");
+    }
+    // A summary takes it whole. What replaces results touches no message beside them, and a message in
+    // another form has nothing of what was signed.
+    for spec in [
+        "summarize-oldest:limit=100,keep=1,measure=estimate",
+        "summarize-oldest:limit=100,keep=2,measure=estimate",
+        "clear-tool-results:limit=1,keep=1",
+        "truncate-outputs:max=256",
+    ] {
+        what_is_signed_stays_whole_or_leaves(spec);
     }
     // Two in a row stay two, each with its own.
     let chat = chat("");

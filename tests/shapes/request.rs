@@ -4,7 +4,8 @@ use ctxlog::engine::Conversation;
 use ctxlog::log::{GroupReason, Message, MessageId, VisitOutcome};
 
 use crate::support::{
-    compacts, entries, every_cut, imported, logged, outcomes, sends, sound, steps, view,
+    Says, claims, compacts, entries, every_cut, imported, logged, outcomes, sends, sound, steps,
+    view,
 };
 use crate::talk::{chat, refuses, talk, there, visits};
 
@@ -114,6 +115,31 @@ fn a_finished_request_does_not_stay_when_its_answer_has_left() {
         }
         sound(&chat);
     }
+    // Where a summary takes the answer of one that is pinned, it stands where the answer stood: the
+    // request is followed by what says what became of it.
+    let chat = chat("summarize-oldest:limit=100,keep=1,measure=estimate");
+    let chat = chat.with_summarizer(Says("They asked, and it was done."));
+    let pinned = talk(&chat, "U")[0];
+    chat.pin(pinned).unwrap();
+    for n in 0..9 {
+        chat.append(Message::model("Done, and done well. ".repeat(40)))
+            .unwrap();
+        chat.append(Message::person(format!("Request {n}.")))
+            .unwrap();
+        chat.call().unwrap();
+        let (window, claims) = (view(&chat), claims(&chat));
+        let newest = claims.last().copied();
+        assert_eq!(window[0], pinned);
+        assert_eq!(
+            window.get(1).copied(),
+            newest.or(Some(window[1])),
+            "round {n}"
+        );
+        let open = window.iter().filter(|id| claims.contains(id)).count();
+        assert_eq!(open, usize::from(newest.is_some()), "one summary stands");
+        sound(&chat);
+    }
+    assert!(claims(&chat).len() >= 3);
 }
 
 /// B51. A compaction deleted the message that had just been put in.
