@@ -83,6 +83,22 @@ pub fn created(cx: &Context) -> Result<Store, Failure> {
     Ok(on(cx, SledStore::open_with(&cx.store, options(cx))?))
 }
 
+/// The namespace of a conversation, as text for people, where it is not the one that names are of.
+pub fn namespace(store: &Store, listed: &Listed) -> Option<String> {
+    let namespace = Namespace::of(&listed.name).ok()?;
+    let elsewhere = namespace != store.namespace();
+    elsewhere.then(|| human::escape(&namespace.to_string()))
+}
+
+/// A conversation's name for people, with what it takes to name it.
+fn shown(store: &Store, listed: &Listed) -> String {
+    let name = human::escape(&listed.name.name);
+    match namespace(store, listed) {
+        Some(namespace) => format!("{name}  in {namespace}"),
+        None => name,
+    }
+}
+
 /// The conversation that is asked about.
 pub fn conversation(cx: &Context, store: &Store) -> Result<Conversation, Failure> {
     Ok(store.by_id(listed(cx, store)?)?)
@@ -91,10 +107,11 @@ pub fn conversation(cx: &Context, store: &Store) -> Result<Conversation, Failure
 /// What the listing says of the conversation that is asked about.
 pub fn listed(cx: &Context, store: &Store) -> Result<Listed, Failure> {
     let mut all = store.list()?;
-    let names = || {
-        let line = |l: &Listed| format!("\n  {}", human::escape(&l.name.name));
-        all.iter().map(line).collect::<String>()
+    let lines = |of: &mut dyn Iterator<Item = &Listed>| {
+        let lines: Vec<String> = of.map(|l| format!("\n  {}", shown(store, l))).collect();
+        lines.concat()
     };
+    let names = || lines(&mut all.iter());
     if let Some(name) = &cx.conversation {
         let named: Vec<&Listed> = all.iter().filter(|l| l.name.name == *name).collect();
         // Where no namespace is named, what is there without one goes first.
@@ -105,8 +122,9 @@ pub fn listed(cx: &Context, store: &Store) -> Result<Listed, Failure> {
         };
         if found.is_none() && !named.is_empty() {
             let message = format!(
-                "'{name}' is the name of conversations in {} namespaces",
-                named.len()
+                "'{name}' is the name of {} conversations:{}",
+                named.len(),
+                lines(&mut named.iter().copied())
             );
             let help = "choose one with --namespace";
             return Err(Failure::usage("which-conversation", message, help));
@@ -123,11 +141,13 @@ pub fn listed(cx: &Context, store: &Store) -> Result<Listed, Failure> {
     }
     if all.len() > 1 {
         let message = format!("there are {} conversations:{}", all.len(), names());
-        return Err(Failure::usage(
-            "which-conversation",
-            message,
-            "choose one with -c NAME",
-        ));
+        let elsewhere = all.iter().any(|l| namespace(store, l).is_some());
+        let help = if elsewhere {
+            "choose one with -c NAME and, where it is in one, --namespace"
+        } else {
+            "choose one with -c NAME"
+        };
+        return Err(Failure::usage("which-conversation", message, help));
     }
     all.pop().ok_or_else(|| {
         let message = format!(

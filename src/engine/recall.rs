@@ -262,13 +262,13 @@ fn referred(message: &Message) -> Vec<MessageId> {
     let said = |part: &&Part| !matches!(part.body, PartBody::Result { .. });
     let parts = message.parts.iter().filter(said).cloned().collect();
     let words = Message::new(message.role.clone(), message.author, parts).words();
-    let mut found = Vec::new();
+    let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
     for word in words.split(|c: char| !(c.is_alphanumeric() || c == '_')) {
         let id = word.strip_prefix('m').and_then(|digits| {
             let seq: u64 = digits.parse().ok()?;
             (seq.to_string() == digits).then_some(MessageId(Seq(seq)))
         });
-        found.extend(id.filter(|id| !found.contains(id)));
+        found.extend(id.filter(|id| seen.insert(*id)));
     }
     found
 }

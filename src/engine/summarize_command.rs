@@ -1,7 +1,9 @@
 //! A summariser that is an external command: the prompt on its stdin, the summary on its stdout.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -101,8 +103,9 @@ impl Summarizer for CommandSummarizer {
             // A command may not read all, or nothing: that is no failure by itself.
             aside(move || drop(stdin.write_all(text.as_bytes())));
         }
-        let stdout = child.stdout.take().map(|out| read(out, ANSWER_MAX));
-        let stderr = child.stderr.take().map(|err| read(err, COMPLAINT_MAX));
+        let unread = Unread::default();
+        let stdout = (child.stdout.take()).map(|out| read(out, ANSWER_MAX, unread.over()));
+        let stderr = (child.stderr.take()).map(|err| read(err, COMPLAINT_MAX, unread.over()));
         let ended = wait(&mut child, began, self.timeout);
         let complaint = stderr.and_then(|r| r.recv_timeout(DRAIN).ok());
         let complaint = String::from_utf8_lossy(&complaint.unwrap_or_default()).into_owned();
@@ -131,19 +134,43 @@ impl Summarizer for CommandSummarizer {
     }
 }
 
+/// Whether anybody still waits for an output. A process that its command left behind may write for
+/// ever: when nobody waits any more, its pipe is closed, which ends it.
+#[derive(Default)]
+struct Unread(Arc<AtomicBool>);
+
+impl Unread {
+    fn over(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Reads on a thread, one byte more than is allowed at most; what comes then is thrown away, so that
-/// whoever writes it is not held up.
-fn read(mut from: impl Read + Send + 'static, most: u64) -> Receiver<Vec<u8>> {
+/// whoever writes it is not held up, until nobody waits for it any more.
+fn read(
+    mut from: impl Read + Send + 'static,
+    most: u64,
+    over: Arc<AtomicBool>,
+) -> Receiver<Vec<u8>> {
     let (give, take) = channel();
+    let most = usize::try_from(most.saturating_add(1)).unwrap_or(usize::MAX);
     aside(move || {
-        let mut read = Vec::new();
-        let whole = from
-            .by_ref()
-            .take(most.saturating_add(1))
-            .read_to_end(&mut read);
-        if whole.is_ok() {
-            drop(std::io::copy(&mut from, &mut std::io::sink()));
-            drop(give.send(read));
+        let (mut read, mut piece) = (Vec::new(), vec![0; 16 << 10]);
+        while !over.load(Ordering::Relaxed) {
+            let got = match from.read(&mut piece) {
+                Ok(0) => return drop(give.send(read)),
+                Ok(got) => got,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(_) => return,
+            };
+            let room = most.saturating_sub(read.len());
+            read.extend(piece.iter().take(got.min(room)));
         }
     });
     take

@@ -9,6 +9,11 @@ use std::sync::{Mutex, PoisonError};
 use crate::log::{Attempt, AttemptOutcome, Hash, Message, Usage};
 use crate::strategy::{Answered, Consolidation, INSTRUCTIONS, Prompt, Prompts, boundary};
 
+/// The most bytes of a name that are recorded.
+const NAME_BYTES_MAX: usize = 1024;
+/// Who does not even say its name.
+const UNNAMED: &str = "a summariser";
+
 /// Writes summaries.
 ///
 /// ```
@@ -106,10 +111,22 @@ pub(super) fn ask(
     words: &[Option<Message>],
     summarizer: &dyn Summarizer,
 ) -> Asked {
-    let own = summarizer.instructions();
-    let instructions = own.as_deref().unwrap_or(INSTRUCTIONS);
-    let mut prompts = Prompts::new(plan, words, instructions, summarizer.window());
     let mut asked = Asked::default();
+    // It is somebody else's code: whatever it does, the call goes on.
+    let known = guarded(|| {
+        let (own, window) = (summarizer.instructions(), summarizer.window());
+        (summarizer.name(), own, window)
+    });
+    let (name, own, window) = match known {
+        Ok(known) => known,
+        Err(panicked) => {
+            let whole = crate::strategy::whole_span(plan);
+            asked.take(plan, UNNAMED, &whole, Err(panicked));
+            return asked;
+        }
+    };
+    let instructions = own.as_deref().unwrap_or(INSTRUCTIONS);
+    let mut prompts = Prompts::new(plan, words, instructions, window);
     let mut so_far: Option<String> = None;
     loop {
         let prompt = match prompts.next(so_far.as_deref()) {
@@ -118,19 +135,28 @@ pub(super) fn ask(
             Err(narrow) => {
                 let whole = crate::strategy::whole_span(plan);
                 let none = Err(SummarizeError::new(narrow.to_string()));
-                asked.take(plan, &summarizer.name(), &whole, none);
+                asked.take(plan, &name, &whole, none);
                 break;
             }
         };
-        let answer = catch_unwind(AssertUnwindSafe(|| summarizer.summarize(&prompt)));
-        let answer = answer.unwrap_or_else(|_| Err(SummarizeError::new("it panicked")));
-        asked.take(plan, &summarizer.name(), &prompt, answer);
+        let answer = guarded(|| summarizer.summarize(&prompt)).and_then(|answer| answer);
+        asked.take(plan, &name, &prompt, answer);
         if asked.answered.summary.is_none() {
             break;
         }
         so_far.clone_from(&asked.answered.summary);
     }
     asked
+}
+
+fn guarded<T>(ask: impl FnOnce() -> T) -> Result<T, SummarizeError> {
+    catch_unwind(AssertUnwindSafe(ask)).map_err(|_| SummarizeError::new("it panicked"))
+}
+
+/// A name as it is recorded: a summariser may say anything, and an entry has an end.
+fn recorded(name: &str) -> String {
+    let end = boundary(name, NAME_BYTES_MAX);
+    name.get(..end).unwrap_or_default().to_owned()
 }
 
 impl Asked {
@@ -143,7 +169,7 @@ impl Asked {
         answer: Result<Summary, SummarizeError>,
     ) {
         let mut attempt = Attempt {
-            summarizer: summarizer.to_owned(),
+            summarizer: recorded(summarizer),
             sources: prompt.sources.clone(),
             digest: plan.digest,
             prompt: if prompt.text.is_empty() {
@@ -169,10 +195,9 @@ impl Asked {
                 let most = usize::try_from(plan.summary_max).unwrap_or(usize::MAX);
                 attempt.clipped = text.len() > most;
                 text.truncate(boundary(&text, most));
-                summarizer.clone_into(&mut self.answered.author);
-                if let Some(model) = &model {
-                    self.answered.author.clone_from(model);
-                }
+                let model = model.as_deref().map(recorded);
+                let author = model.as_ref().unwrap_or(&attempt.summarizer);
+                self.answered.author.clone_from(author);
                 (attempt.model, attempt.usage) = (model, usage);
                 if text.trim().is_empty() {
                     attempt.outcome = AttemptOutcome::Empty;

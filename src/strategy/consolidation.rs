@@ -9,6 +9,8 @@ use crate::window::{Consolidated, count};
 
 use super::{SpecError, check_form};
 
+/// How deep policies may stand in others.
+const DEPTH_MAX: usize = 16;
 /// The method of bytes of text parts.
 const TEXT: &str = "utf8:text-only";
 
@@ -263,6 +265,10 @@ impl ConsolidationPolicy {
     /// # Errors
     /// When one is not, naming it.
     pub fn check(&self) -> Result<(), SpecError> {
+        self.check_at(DEPTH_MAX)
+    }
+
+    fn check_at(&self, depth: usize) -> Result<(), SpecError> {
         let wrong = |takes| {
             let name = "consolidation";
             Err(SpecError::option(name, "policy", &self.to_string(), takes))
@@ -272,7 +278,10 @@ impl ConsolidationPolicy {
             Self::OnTokens(n) if *n == 0 || *n > 1_000 => wrong("a share from 0.001 to 1"),
             Self::AtMostOncePer(time) if time.as_micros() == 0 => wrong("a time that passes"),
             Self::AnyOf(of) | Self::AllOf(of) if of.is_empty() => wrong("at least one policy"),
-            Self::AnyOf(of) | Self::AllOf(of) => of.iter().try_for_each(Self::check),
+            Self::AnyOf(of) | Self::AllOf(of) => match depth.checked_sub(1) {
+                Some(depth) => of.iter().try_for_each(|p| p.check_at(depth)),
+                None => wrong("policies at most 16 deep in others"),
+            },
             Self::Custom(own) if own.spec().contains(['(', ')', ';']) => {
                 wrong("a spec without brackets and semicolons")
             }
@@ -288,12 +297,16 @@ impl ConsolidationPolicy {
     /// none.
     #[must_use]
     pub fn parse(spec: &str) -> Option<Self> {
+        Self::parse_at(spec, DEPTH_MAX)
+    }
+
+    fn parse_at(spec: &str, depth: usize) -> Option<Self> {
         let inner = |name| spec.strip_prefix(name)?.strip_suffix(')');
         if let Some(of) = inner("any(") {
-            return Some(Self::AnyOf(parse_each(of)?));
+            return Some(Self::AnyOf(parse_each(of, depth)?));
         }
         if let Some(of) = inner("all(") {
-            return Some(Self::AllOf(parse_each(of)?));
+            return Some(Self::AllOf(parse_each(of, depth)?));
         }
         if spec == "never" {
             return Some(Self::Never);
@@ -334,8 +347,9 @@ fn ask_each(of: &[ConsolidationPolicy], signals: &Signals, why: &mut Vec<Verdict
     of.iter().map(|p| p.ask(signals, why)).collect()
 }
 
-/// Policies parted by semicolons that stand in no brackets.
-fn parse_each(text: &str) -> Option<Vec<ConsolidationPolicy>> {
+/// Policies parted by semicolons that stand in no brackets; none where they are `depth` deep already.
+fn parse_each(text: &str, depth: usize) -> Option<Vec<ConsolidationPolicy>> {
+    let within = depth.checked_sub(1)?;
     let mut depth = 0_usize;
     let parts = text.split(|c| {
         match c {
@@ -345,7 +359,8 @@ fn parse_each(text: &str) -> Option<Vec<ConsolidationPolicy>> {
         }
         c == ';' && depth == 0
     });
-    parts.map(ConsolidationPolicy::parse).collect()
+    let parse = |part| ConsolidationPolicy::parse_at(part, within);
+    parts.map(parse).collect()
 }
 
 fn reached(reading: Reading, threshold: u64, uncounted: u64) -> (bool, Because) {
@@ -498,6 +513,17 @@ mod tests {
             let again = P::parse(&policy.to_string()).map(|p| p.to_string());
             proptest::prop_assert_eq!(again, Some(policy.to_string()));
         }
+    }
+
+    /// A log may have been written by anybody: what it says of policies is read with a bound.
+    #[test]
+    fn policies_are_not_nested_without_end() {
+        let nested = |n: usize| format!("{}never{}", "any(".repeat(n), ")".repeat(n));
+        assert!(P::parse(&nested(DEPTH_MAX)).is_some_and(|p| p.check().is_ok()));
+        assert!(P::parse(&nested(DEPTH_MAX + 1)).is_none());
+        assert!(P::parse(&nested(1_000_000)).is_none());
+        let deep = (0..=DEPTH_MAX).fold(P::Never, |p, _| P::AnyOf(vec![p]));
+        assert!(deep.check().is_err());
     }
 
     #[test]

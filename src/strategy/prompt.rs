@@ -61,6 +61,14 @@ struct Piece {
     message: MessageId,
     heading: String,
     body: String,
+    /// How many bytes of the body were asked about before.
+    taken: usize,
+}
+
+impl Piece {
+    fn left(&self) -> &str {
+        self.body.get(self.taken..).unwrap_or_default()
+    }
 }
 
 /// The questions about a span, one after the other.
@@ -90,6 +98,7 @@ impl Prompts {
             body: words
                 .as_ref()
                 .map_or_else(|| "[redacted]".to_owned(), |m| shown(m, &source.tools)),
+            taken: 0,
         };
         let left: VecDeque<Piece> = plan.sources.iter().zip(words).map(piece).collect();
         Self {
@@ -111,10 +120,10 @@ impl Prompts {
         if self.left.is_empty() {
             return Ok(None);
         }
-        // The answer before has to be told apart as well.
+        // The answer before has to be told apart as well; of what is left it is known already.
         let held = |nonce: &String| so_far.is_some_and(|s| s.contains(nonce));
-        while held(&self.nonce) || is_held(&self.left, &self.nonce) {
-            self.nonce = next_nonce(&self.nonce);
+        while held(&self.nonce) {
+            self.nonce = free_nonce(next_nonce(&self.nonce), &self.left);
         }
         let (before, after) = self.frame(so_far);
         let window = self.window.unwrap_or(u64::MAX);
@@ -128,11 +137,11 @@ impl Prompts {
             let line = format!("{} {}\n", self.nonce, piece.heading);
             let takes = line
                 .len()
-                .saturating_add(piece.body.len())
+                .saturating_add(piece.left().len())
                 .saturating_add(2);
             let fits = room.saturating_sub(used);
             if takes <= fits {
-                text.extend([line.as_str(), &piece.body, "\n\n"]);
+                text.extend([line.as_str(), piece.left(), "\n\n"]);
                 used = used.saturating_add(takes);
                 sources.push(piece.message);
                 continue;
@@ -140,14 +149,14 @@ impl Prompts {
             if sources.is_empty() {
                 // Larger than a whole prompt: cut, and gone on with in the next.
                 let most = fits.saturating_sub(line.len()).saturating_sub(2);
-                let cut = boundary(&piece.body, most);
-                if most == 0 || cut < PIECE_MIN.min(piece.body.len()) {
+                let cut = boundary(piece.left(), most);
+                if most == 0 || cut < PIECE_MIN.min(piece.left().len()) {
                     return Err(TooNarrow { window });
                 }
-                let rest = piece.body.split_off(cut);
-                text.extend([line.as_str(), &piece.body, "\n\n"]);
+                let body = piece.left().get(..cut).unwrap_or_default();
+                text.extend([line.as_str(), body, "\n\n"]);
                 sources.push(piece.message);
-                piece.body = rest;
+                piece.taken = piece.taken.saturating_add(cut);
                 if !piece.heading.ends_with(CONTINUED) {
                     piece.heading.push_str(CONTINUED);
                 }
@@ -190,7 +199,10 @@ const CONTINUED: &str = ", continued";
 /// same prompt, and nobody who wrote a source could know it.
 fn nonce(digest: Hash, pieces: &VecDeque<Piece>) -> String {
     let text = digest.to_string();
-    let mut nonce: String = text.chars().take(12).collect();
+    free_nonce(text.chars().take(12).collect(), pieces)
+}
+
+fn free_nonce(mut nonce: String, pieces: &VecDeque<Piece>) -> String {
     while is_held(pieces, &nonce) {
         nonce = next_nonce(&nonce);
     }

@@ -108,6 +108,7 @@ fn answers() -> impl Strategy<Value = Answers> {
         2 => Just(Answers::Empty),
         2 => Just(Answers::Longer),
         1 => Just(Answers::Instructions),
+        1 => Just(Answers::Panicking),
         2 => Just(Answers::Pieces),
     ]
 }
@@ -119,6 +120,7 @@ fn meanwhile() -> impl Strategy<Value = Op> {
         2 => (0..1_000_usize).prop_map(Op::Restore),
         2 => (0..1_000_usize).prop_map(Op::Undo),
         2 => (0..1_000_usize).prop_map(Op::Pin),
+        1 => Just(Op::Clear(Vec::new())),
     ]
 }
 

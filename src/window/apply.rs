@@ -700,7 +700,11 @@ impl Projection {
         );
         message.place = place.unwrap_or(fact.seq);
         message.sources = s.sources.clone();
-        message.stands_for = (s.kind == StandInKind::Claim).then_some(s.reason);
+        if s.kind == StandInKind::Claim {
+            message.stands_for = Some(s.reason);
+            let made_of = self.messages_in(&s.sources).map(|m| m.generation);
+            message.generation = made_of.max().unwrap_or(0).saturating_add(1);
+        }
         message.notice = s.kind == StandInKind::Notice;
         let index = self.push_message(message);
         self.enter(index, fact);
@@ -762,6 +766,7 @@ fn new_message(entry: &Entry, fact: Fact, form: Form) -> MessageState {
         waits: false,
         sources: Ranges::default(),
         stands_for: None,
+        generation: 0,
         notice: false,
         lives: Vec::new(),
         absences: Vec::new(),

@@ -1,6 +1,6 @@
 //! Claims and what they were made of: generations, and what summarisers were asked before.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::log::{AttemptOutcome, Hash, MessageId, Seq, Visited};
 
@@ -58,25 +58,6 @@ impl Projection {
     /// messages alone.
     #[must_use]
     pub fn generation(&self, id: MessageId) -> u64 {
-        let sources = |id: MessageId| {
-            let claim = self.message(id).filter(|m| m.stands_for.is_some());
-            claim.map(|m| self.ids_in(&m.sources))
-        };
-        let mut claims: BTreeMap<MessageId, Vec<MessageId>> = BTreeMap::new();
-        let mut open = BTreeSet::from([id]);
-        while let Some(id) = open.pop_last() {
-            if let Some(made_of) = sources(id).filter(|_| !claims.contains_key(&id)) {
-                open.extend(made_of.iter().filter(|source| **source < id));
-                claims.insert(id, made_of);
-            }
-        }
-        // A claim is newer than what it was made of.
-        let mut generations: BTreeMap<MessageId, u64> = BTreeMap::new();
-        for (claim, made_of) in &claims {
-            let before = made_of.iter().filter_map(|source| generations.get(source));
-            let before = before.max().copied().unwrap_or(0);
-            generations.insert(*claim, before.saturating_add(1));
-        }
-        generations.get(&id).copied().unwrap_or(0)
+        self.message(id).map_or(0, |m| m.generation)
     }
 }

@@ -131,6 +131,9 @@ pub struct MessageState {
     pub sources: Ranges,
     /// Of a claim: why its sources left for it.
     pub stands_for: Option<LeftReason>,
+    /// Of a claim: how many claims deep it is, 1 where it was made of messages alone. Kept, because
+    /// what it was made of may be the whole log.
+    pub(super) generation: u64,
     /// Whether it is a notice: it says that others left, and counts for nothing.
     pub notice: bool,
     /// Its stays in the window.

@@ -243,6 +243,10 @@ fn a_namespace_has_names_of_its_own() {
     assert_eq!(lines(place.run(&["ls", "--json"])), 3);
     assert_eq!(lines(of("acme", &["ls", "--json"])), 2);
     assert_eq!(lines(of(r"acme:eu\:west", &["ls", "--json"])), 1);
+    let listed = place.run(&["ls"]).done().out;
+    assert!(listed.contains("acme") && listed.contains(r"acme:eu\:west"));
+    let (message, _) = place.run(&["status"]).failed(2, "which-conversation");
+    assert!(message.contains(r"a  in acme:eu\:west"), "{message}");
     of("other", &["status", "-c", "a"]).failed(1, "nothing-matches");
     of(":acme", &["ls"]).failed(2, "usage");
 }

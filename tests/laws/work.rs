@@ -92,6 +92,22 @@ fn turns_with_a_question_each_cost_the_same_to_the_last() {
     stays_level("requests", &times);
 }
 
+/// Each summary is made of the one before: what that stands for in the end is the whole log.
+#[test]
+fn summaries_of_summaries_cost_the_same_to_the_last() {
+    let summary = || Ok(ctxlog::engine::Summary::new("short"));
+    let spec = "summarize-oldest:limit=300,keep=1,measure=estimate";
+    let times = rounds(spec, false, |chat, _| {
+        for _ in 0..8 {
+            chat.append(Message::model("a longer answer ".repeat(20)))
+                .unwrap();
+        }
+        let plan = chat.plan_consolidation().unwrap().unwrap();
+        chat.commit_consolidation(&plan, summary()).unwrap();
+    });
+    stays_level(spec, &times);
+}
+
 #[test]
 fn explaining_costs_the_message_and_not_the_log() {
     let chat = Store::in_memory().conversation("a").unwrap();

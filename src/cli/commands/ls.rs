@@ -65,12 +65,22 @@ pub fn run(cx: &mut Context) -> Result<u8, Failure> {
     } else {
         &[0, 1, 2, 3]
     };
+    // Two conversations of one name are told apart by their namespaces.
+    let elsewhere = chosen.iter().map(|l| stores::namespace(&store, l));
+    let elsewhere: Vec<Option<String>> = elsewhere.collect();
+    let named = elsewhere.iter().any(Option::is_some);
     let mut rows = vec![titles.map(str::to_owned).to_vec()];
+    if named {
+        rows.iter_mut().for_each(|row| row.push("namespace".into()));
+    }
     let mut failed = None;
-    for listed in &chosen {
+    for (listed, namespace) in chosen.iter().zip(elsewhere) {
         match look(&store, listed) {
             Ok(line) if cx.json => cx.out.json(&line)?,
-            Ok(line) => rows.push(row(&line).to_vec()),
+            Ok(line) => {
+                let namespace = named.then(|| namespace.unwrap_or_default());
+                rows.push(row(&line).into_iter().chain(namespace).collect());
+            }
             // A damaged log does not hide the others.
             Err(failure) => {
                 let failure = Failure {
