@@ -281,7 +281,7 @@ fn concluded(
     answered: &Answered,
     words: &dyn Words,
 ) -> (Visited, Vec<Message>) {
-    let now = match Now::of(look, frame, strategy, plan) {
+    let now = match Now::of(look, frame, strategy, plan, false) {
         Ok(now) => now,
         Err(reading) => return (look.late(plan, reading), Vec::new()),
     };
@@ -297,7 +297,10 @@ fn concluded(
     };
     let iteration = look.state.next_iteration().0;
     let claim = claim(plan, &answered.author, iteration, &summary);
-    match now.stood_for(words.skeleton(&claim, &[])) {
+    let takes_all = planted(Bug::SummaryTakesWhatCameLater);
+    let all = takes_all.then(|| Now::of(look, frame, strategy, plan, true).ok());
+    let taking = all.as_ref().and_then(Option::as_ref).unwrap_or(&now);
+    match taking.stood_for(words.skeleton(&claim, &[])) {
         Some(body) => (body, vec![claim]),
         None => (now.stays(VisitOutcome::ReplacementNotSmaller), Vec::new()),
     }
@@ -317,11 +320,13 @@ struct Now<'l, 's> {
 
 impl<'l, 's> Now<'l, 's> {
     /// Nothing where the plan does not hold any more; then the window's size, where it has one.
+    /// `all`: whether other messages than the planned may leave, too.
     fn of(
         look: &'l Look<'s>,
         frame: &'l Frame<'_>,
         strategy: &dyn Strategy,
         plan: &Consolidation,
+        all: bool,
     ) -> Result<Self, Option<Reading>> {
         let tokens = frame.tokens().map_err(|_| None)?;
         let Plan::Consolidate {
@@ -331,7 +336,6 @@ impl<'l, 's> Now<'l, 's> {
             return Err(Some(tokens.reading()));
         };
         let mut sources: BTreeSet<MessageId> = plan.messages().collect();
-        let all = planted(Bug::SummaryTakesWhatCameLater);
         let cut = Cut {
             only: Some(sources.clone()).filter(|_| !all),
             ..cut
