@@ -80,7 +80,7 @@ impl Conversation {
     /// assert!(prompt.text.contains("Question 0"));
     /// // Here a model is called with the prompt, and appends go on meanwhile.
     /// let visit = chat.commit_consolidation(&plan, Ok(Summary::new("They asked and answered.")))?;
-    /// assert_eq!(chat.window()?.items.len(), 3); // the summary, the last answer, the question
+    /// assert_eq!(chat.window()?.items.len(), 2); // the summary and the question
     /// # Ok::<(), ctxlog::engine::Error>(())
     /// ```
     pub fn plan_consolidation(&self) -> Result<Option<Consolidation>, Error> {

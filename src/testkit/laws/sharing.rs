@@ -8,8 +8,8 @@ use super::bytes::exported;
 use super::{Found, demand};
 use crate::audit::verify;
 use crate::engine::Store;
-use crate::log::{Head, Message, Seq};
-use crate::store::{Backend, Batch, Level, MemoryStore, Name, Record};
+use crate::log::{Hash, Head, Message, Seq, payload};
+use crate::store::{Backend, Batch, Level, MemoryStore, Name, Payload, Record};
 use crate::testkit::case::Case;
 use crate::testkit::script::Script;
 use crate::testkit::world::{Failure, Request, World};
@@ -118,8 +118,14 @@ fn prefix(world: &World, entries: usize) -> Result<Arc<dyn Backend>, Failure> {
         let payloads = (0..)
             .zip(sealed.entry.body.commitments())
             .map(|(index, _)| world.backend.payload(id, sealed.entry.seq, index));
+        let payloads: Vec<Option<Payload>> = payloads.collect::<Result<_, _>>()?;
+        for address in blobs_of(&payloads) {
+            if let Some(blob) = world.backend.blob(id, address)? {
+                store.put_blob(id, address, &blob)?;
+            }
+        }
         records.push(Record {
-            payloads: payloads.collect::<Result<_, _>>()?,
+            payloads,
             seq: sealed.entry.seq,
             hash: sealed.hash,
             entry: sealed.bytes,
@@ -137,6 +143,13 @@ fn prefix(world: &World, entries: usize) -> Result<Arc<dyn Backend>, Failure> {
     };
     store.append(batch, Level::Synced)?;
     Ok(Arc::new(store))
+}
+
+/// The blobs that contents mention; none of what is not a message's.
+fn blobs_of(payloads: &[Option<Payload>]) -> Vec<Hash> {
+    let found = payloads.iter().flatten();
+    let blobs = found.filter_map(|p| payload::blobs_of(&p.bytes).ok());
+    blobs.flatten().collect()
 }
 
 /// Two engines that do not know of each other file in turn: accepted appends are distinct entries

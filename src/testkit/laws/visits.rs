@@ -13,7 +13,7 @@ use crate::testkit::case::{Case, Step};
 use crate::testkit::model::Moment;
 use crate::testkit::script::{Ids, Op, Script, Words};
 use crate::testkit::world::{Failure, Recorded};
-use crate::window::{COUNT, Measure, Projection};
+use crate::window::{COUNT, ESTIMATE, Measure, Projection, SCRIPT};
 
 /// Renaming the ids of any log changes no window, group or proposal; and naming all calls alike from
 /// the start changes nothing where each batch is answered, or closed by a call, before the next.
@@ -459,13 +459,19 @@ pub(super) fn shrink(case: &Case<'_>) -> Found {
             let shown = told
                 .iter()
                 .filter_map(|id| step.before.get(*id)?.skeletons.last());
+            let method = &v.before.method;
             let size = |s: &Skeleton| match &s.tokens {
-                _ if stand_in.kind != StandInKind::Claim => s.utf16,
-                Some(count) if v.before.method.ends_with(&count.method) => count.amount,
-                _ => s.utf16.div_ceil(4),
+                _ if stand_in.kind != StandInKind::Claim => Some(s.utf16),
+                _ if method.ends_with(SCRIPT) => Some(s.by_script),
+                _ if method.ends_with(ESTIMATE) => Some(s.utf16.div_ceil(4)),
+                Some(count) if method.ends_with(&count.method) => Some(count.amount),
+                _ => None,
             };
-            let before = shown.fold(0, |n: u64, s| n.saturating_add(size(s)));
-            let after = size(&stand_in.skeleton);
+            let before = shown.map(|s| size(s)).sum::<Option<u64>>();
+            // What was counted by another encoding was counted anew for the visit: the log does not say.
+            let (Some(before), Some(after)) = (before, size(&stand_in.skeleton)) else {
+                continue;
+            };
             demand!(
                 after < before,
                 "{}: {:?} of {after} for {before}",
