@@ -6,7 +6,7 @@ use crate::log::{
     Settings, payload,
     payload::{PayloadError, Secret},
 };
-use crate::store::{Backend, Payload};
+use crate::store::{Backend, Payload, StoreError};
 use crate::window::{Item, Outline, Placed, Projection, Window};
 
 use super::conversation::Conversation;
@@ -298,14 +298,24 @@ impl Words<'_> {
             return Ok(Content::Redacted);
         };
         intact(given, &found, to)?;
+        let mut unread = None;
         let mut fetch = |address| {
             self.backend
                 .blob(self.conversation, address)
-                .map_err(|e| PayloadError::Store(e.to_string()))
+                .map_err(|error| {
+                    let what = PayloadError::Store(error.to_string());
+                    unread = Some(error);
+                    what
+                })
         };
-        payload::decode_message(&found.bytes, self.secret, &mut fetch)
-            .map(|m| Content::Message(Box::new(m)))
-            .map_err(|source| Error::Payload { seq: given, source })
+        match payload::decode_message(&found.bytes, self.secret, &mut fetch) {
+            Ok(message) => Ok(Content::Message(Box::new(message))),
+            // A disk that does not read is no damage.
+            Err(source) => Err(match unread {
+                Some(error @ StoreError::Io { .. }) => error.into(),
+                _ => Error::Payload { seq: given, source },
+            }),
+        }
     }
 
     /// The fields of settings; none where they were redacted.

@@ -7,7 +7,7 @@ use super::pick::{changing_entry, message_away, message_shown};
 use super::script::{Op, Speaker};
 use super::world::{Failure, Request};
 use crate::engine::{Conversation, Error, Options, SummarizeError, Summarizer, Summary};
-use crate::log::{Message, Part, Usage};
+use crate::log::{Message, OpenCalls, Part, Usage};
 use crate::strategy::Prompt;
 
 /// How a summariser answers.
@@ -153,6 +153,13 @@ impl Scripted {
     }
 
     fn interrupt(&self, chat: &Conversation, op: &Op) -> Result<(), Failure> {
+        // What comes back may hold an open call, and where these refuse a call, this one is refused
+        // after what was paid for was filed: that is so, but no refusal that a script may see.
+        let comes_back = matches!(op, Op::Restore(_) | Op::Undo(_));
+        let refuses = chat.with_projection(|p| p.open_calls_policy() == OpenCalls::Refuse)?;
+        if comes_back && refuses {
+            return Ok(());
+        }
         let Some(request) = resolve(chat, op)? else {
             return Ok(());
         };
