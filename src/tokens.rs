@@ -72,12 +72,6 @@ impl Encoding {
     }
 }
 
-/// Counts the `o200k_base` tokens of a text, where the `tiktoken` feature is on.
-#[must_use]
-pub fn count(text: &str) -> Option<Count> {
-    Encoding::O200kBase.count(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::Encoding::{self, Cl100kBase, O200kBase};

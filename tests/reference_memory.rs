@@ -186,7 +186,10 @@ fn the_estimate_by_script_is_nearer_to_the_tokens_than_a_quarter_of_the_length()
             let total = chat.with_projection(|p| p.token_total(measure).unwrap().amount);
             total.unwrap()
         };
-        let tokens = ctxlog::tokens::count(words).unwrap().amount;
+        let tokens = ctxlog::tokens::Encoding::O200kBase
+            .count(words)
+            .unwrap()
+            .amount;
         let far = |guess: u64| guess.abs_diff(tokens);
         let (script, quarter) = (by(Measure::Script), by(Measure::Estimate));
         assert!(

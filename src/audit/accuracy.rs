@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use crate::engine::{Conversation, Error};
 use crate::log::{Body, Kind, Provenance, Seq, Skeleton};
 use crate::tokens::Encoding;
-use crate::window::{ESTIMATE, MessageState, Projection, SCRIPT, overhead};
+use crate::window::{ESTIMATE, MessageState, Projection, SCRIPT, estimate, media, overhead};
 
 /// A share in thousandths; shown and serialised as a number, `1.034`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -67,14 +67,13 @@ struct Sums {
 impl Sums {
     fn of(skeleton: &Skeleton, method: &str) -> Self {
         let count = skeleton.tokens.as_ref().filter(|c| c.method == method);
-        let media = skeleton.parts.iter().filter(|p| p.is_media()).count();
         Self {
             items: 1,
             counted_items: i128::from(count.is_some()),
             counted: count.map_or(0, |c| c.amount.into()),
-            utf16: skeleton.utf16.div_ceil(4).into(),
+            utf16: estimate(skeleton).into(),
             script: skeleton.by_script.into(),
-            media: i128::try_from(media).unwrap_or(i128::MAX),
+            media: media(skeleton).into(),
         }
     }
 

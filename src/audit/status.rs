@@ -10,6 +10,7 @@ use crate::log::{
     Attempt, AttemptOutcome, Author, Body, Head, Iteration, Reading, Role, Seq, Skeleton,
     VisitOutcome,
 };
+use crate::strategy::{option, parse};
 use crate::window::{Measure, MessageState, Projection, overhead};
 
 /// A share of the window.
@@ -275,20 +276,12 @@ fn category(p: &Projection, message: &MessageState) -> &'static str {
     }
 }
 
+/// The least limit of the strategies that look at tokens.
 fn token_limit(chain: &[String]) -> Option<u64> {
-    let by_tokens = ["token-budget:", "clear-tool-results:", "summarize-oldest:"];
-    let limits = chain
-        .iter()
-        .filter(|spec| by_tokens.iter().any(|name| spec.starts_with(name)));
+    let by_tokens = |spec: &&String| parse(spec).is_ok_and(|s| s.measure().is_some());
+    let limits = chain.iter().filter(by_tokens);
     limits
-        .filter_map(|spec| {
-            spec.split_once(":limit=")?
-                .1
-                .split(',')
-                .next()?
-                .parse()
-                .ok()
-        })
+        .filter_map(|spec| option(spec, "limit")?.parse().ok())
         .min()
 }
 

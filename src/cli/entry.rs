@@ -1,12 +1,13 @@
 //! One entry in a line.
 
-use ctxlog::audit::outcome;
+use ctxlog::audit::{Selector, outcome};
 use ctxlog::engine::{Content, Conversation};
 use ctxlog::log::{
-    Body, Change, Entry, PartKind, PartSkeleton, Ranges, Reading, Seq, Skeleton, StandInKind, Unit,
-    Visited, entry::Sealed,
+    Body, Change, Entry, MessageId, PartKind, PartSkeleton, Reading, Seq, Skeleton, StandInKind,
+    Unit, Visited, entry::Sealed,
 };
 
+use super::errors::Failure;
 use super::human::{self, Look, number};
 
 /// Narrower terminals do without the hashes.
@@ -163,7 +164,7 @@ fn visited(visit: &Visited) -> String {
 
 /// What newly refused at a visit, with the reasons.
 pub fn refusals(visit: &Visited) -> String {
-    let one = |r: &ctxlog::log::Refused| format!("{} {}", ids(&r.messages), r.reason);
+    let one = |r: &ctxlog::log::Refused| format!("{} {}", r.messages, r.reason);
     visit.refused.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
@@ -174,20 +175,20 @@ pub fn changed(change: &Change) -> String {
         change
             .left
             .iter()
-            .map(|l| format!("{} {}", ids(&l.messages), l.reason)),
+            .map(|l| format!("{} {}", l.messages, l.reason)),
     );
     for stand_in in &change.stand_ins {
-        let (of, reason) = (ids(&stand_in.sources), stand_in.reason);
+        let (of, reason) = (&stand_in.sources, stand_in.reason);
         said.push(match stand_in.kind {
             StandInKind::Notice => "with a notice".to_owned(),
             kind => format!("{of} {reason} by a {kind}"),
         });
     }
     for (what, ranges) in [("pinned", &change.pinned), ("unpinned", &change.unpinned)] {
-        said.extend((!ranges.is_empty()).then(|| format!("{} {what}", ids(ranges))));
+        said.extend((!ranges.is_empty()).then(|| format!("{ranges} {what}")));
     }
     if !change.entered.is_empty() {
-        said.push(format!("{} back", ids(&change.entered)));
+        said.push(format!("{} back", change.entered));
     }
     said.extend(
         change
@@ -197,18 +198,6 @@ pub fn changed(change: &Change) -> String {
     );
     said.extend(change.undoes.map(|seq| format!("undoes {seq}")));
     said.join(", ")
-}
-
-/// Message ranges as ids.
-pub fn ids(ranges: &Ranges) -> String {
-    let one = |(first, last): &(Seq, Seq)| {
-        if first == last {
-            format!("m{}", first.0)
-        } else {
-            format!("m{}..m{}", first.0, last.0)
-        }
-    };
-    ranges.0.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
 /// The words that an entry brought: a message's, or those of what stands for some.
@@ -251,4 +240,15 @@ pub fn line(look: Look, chat: &Conversation, sealed: &Sealed) -> String {
     format!("{head}  {}", look.preview(&what, used))
         .trim_end()
         .to_owned()
+}
+
+/// The message that an argument names; `help` is for one that names none.
+pub fn message_id(text: &str, help: &str) -> Result<MessageId, Failure> {
+    match text.parse()? {
+        Selector::Message(id) => Ok(id),
+        _ => {
+            let message = format!("'{text}' is no message");
+            Err(Failure::usage("invalid-selector", message, help))
+        }
+    }
 }

@@ -78,12 +78,7 @@ impl Conversation {
                 let known = (Trigger::Append, provenance);
                 file_visits(stage, work, known, &meta, &Ask::Nobody, looks)?;
             }
-            Ok(Ack {
-                first,
-                last,
-                level: self.store().level(),
-                repeated: false,
-            })
+            Ok(self.acknowledged(first, last))
         })
     }
 
@@ -219,12 +214,7 @@ impl Conversation {
         self.file(&mut state, |stage, _| {
             let meta = self.meta(&options, None);
             let seq = file_returned(stage, call, usage, failure, rest, meta)?;
-            Ok(Ack {
-                first: seq,
-                last: seq,
-                level: self.store().level(),
-                repeated: false,
-            })
+            Ok(self.acknowledged(seq, seq))
         })
     }
 
@@ -358,25 +348,32 @@ impl Conversation {
     /// When the store fails.
     pub fn note(&self, what: &str, content: Option<&Json>) -> Result<Ack, Error> {
         let mut state = self.lock()?;
+        let meta = self.meta(&Options::default(), None);
         self.file(&mut state, |stage, _| {
-            let content = content
-                .map(|c| stage.content(payload::encode_text(&c.0)))
-                .transpose()?;
-            let noted = Noted {
-                what: what.to_owned(),
-                place: String::new(),
-                warn: false,
-                content,
-            };
-            let seq = stage.file(Body::Noted(noted), self.meta(&Options::default(), None))?;
-            Ok(Ack {
-                first: seq,
-                last: seq,
-                level: self.store().level(),
-                repeated: false,
-            })
+            let seq = file_noted(stage, what, ("", false), content, meta)?;
+            Ok(self.acknowledged(seq, seq))
         })
     }
+}
+
+/// Files a note. `place`: where it was found, and whether a person should be told.
+pub(super) fn file_noted(
+    stage: &mut Stage<'_>,
+    what: &str,
+    (place, warn): (&str, bool),
+    content: Option<&Json>,
+    meta: Meta,
+) -> Result<Seq, Error> {
+    let content = content
+        .map(|c| stage.content(payload::encode_text(&c.0)))
+        .transpose()?;
+    let noted = Noted {
+        what: what.to_owned(),
+        place: place.to_owned(),
+        warn,
+        content,
+    };
+    stage.file(Body::Noted(noted), meta)
 }
 
 pub(super) fn file_settings(

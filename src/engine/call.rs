@@ -674,7 +674,7 @@ impl Pass<'_> {
 }
 
 /// What the engine files in someone's name.
-fn engine(by: &By) -> By {
+pub(super) fn engine(by: &By) -> By {
     By {
         door: Door::Engine,
         ..by.clone()

@@ -65,6 +65,18 @@ impl Ack {
     }
 }
 
+impl Conversation {
+    /// What a request that wrote these entries is answered.
+    pub(super) fn acknowledged(&self, first: Seq, last: Seq) -> Ack {
+        Ack {
+            first,
+            last,
+            level: self.store.level(),
+            repeated: false,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Inner {
     id: ConversationId,

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::log::{Body, Configured, Micros, Noted, RequestReason};
+use crate::log::{Configured, Micros, RequestReason};
 use crate::strategy::{ConsolidationPolicy, Due, Signals, SpecError, Strategy};
 use crate::window::{CONSOLIDATED, Consolidated, Projection};
 
-use super::append::Options;
+use super::append::{Options, file_noted};
 use super::conversation::{Ack, Conversation};
 use super::error::{Error, Refusal};
 use super::known::State;
@@ -109,25 +109,15 @@ impl Conversation {
     fn mark(&self, at: Option<Micros>) -> Result<Ack, Error> {
         let mut state = self.lock()?;
         let before = state.projection.consolidated().and_then(|c| c.at);
-        let noted = Noted {
-            what: CONSOLIDATED.to_owned(),
-            place: String::new(),
-            warn: at.zip(before).is_some_and(|(at, before)| at < before),
-            content: None,
-        };
+        let warn = at.zip(before).is_some_and(|(at, before)| at < before);
         let options = Options {
             at,
             ..Options::default()
         };
         let meta = self.meta(&options, None);
         self.file(&mut state, |stage, _| {
-            let seq = stage.file(Body::Noted(noted), meta)?;
-            Ok(Ack {
-                first: seq,
-                last: seq,
-                level: self.store().level(),
-                repeated: false,
-            })
+            let seq = file_noted(stage, CONSOLIDATED, ("", warn), None, meta)?;
+            Ok(self.acknowledged(seq, seq))
         })
     }
 

@@ -3,14 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::log::{
-    Body, Change, EditAction, Edited, Left, LeftReason, MessageId, Ranges, RequestReason, Seq,
+    Body, Change, EditAction, Edited, Json, Left, LeftReason, MessageId, Ranges, RequestReason,
+    Seq, payload,
 };
 use crate::planted::{Bug, planted};
 use crate::window::{Conservation, MessageState, Projection};
 
 use super::append::Options;
-use super::conversation::{Ack, Conversation};
+use super::conversation::{Ack, Conversation, Work};
 use super::error::{Error, Refusal};
+use super::known::State;
+use super::stage::{Meta, Stage};
 
 impl Conversation {
     /// Brings a message's group back at its place. It may not leave again before one call has seen
@@ -76,27 +79,43 @@ impl Conversation {
         self.edit(&mut state, EditAction::Unpin, change)
     }
 
-    fn edit(
+    fn edit(&self, state: &mut State, action: EditAction, change: Change) -> Result<Ack, Error> {
+        self.file_edit(state, action, |_, _| Ok((change, None)))
+    }
+
+    /// Files an edit, with what was asked.
+    pub(super) fn file_edit(
         &self,
-        state: &mut super::known::State,
+        state: &mut State,
         action: EditAction,
-        change: Change,
+        change: impl FnOnce(&mut Stage<'_>, &Work<'_>) -> Result<(Change, Option<Json>), Error>,
     ) -> Result<Ack, Error> {
-        self.file(state, |stage, _| {
-            let body = Edited {
-                action,
-                change,
-                rest: None,
-            };
-            let seq = stage.file(Body::Edited(body), self.meta(&Options::default(), None))?;
-            Ok(Ack {
-                first: seq,
-                last: seq,
-                level: self.store().level(),
-                repeated: false,
-            })
+        self.file(state, |stage, work| {
+            let (change, rest) = change(stage, work)?;
+            let meta = self.meta(&Options::default(), None);
+            let seq = file_edited(stage, action, change, rest.as_ref(), meta)?;
+            Ok(self.acknowledged(seq, seq))
         })
     }
+}
+
+/// Files an edit with what is said about it: what was asked, or what a source tells.
+pub(super) fn file_edited(
+    stage: &mut Stage<'_>,
+    action: EditAction,
+    change: Change,
+    rest: Option<&Json>,
+    meta: Meta,
+) -> Result<Seq, Error> {
+    let rest = rest
+        .map(|r| stage.content(payload::encode_text(&r.0)))
+        .transpose()?;
+    let body = Edited {
+        action,
+        change,
+        rest,
+    };
+    stage.file(Body::Edited(body), meta)
 }
 
 fn nothing(entry: Seq, why: &str) -> Error {

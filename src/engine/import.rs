@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::formats::{Link, Step, Transcript, json};
 use crate::log::{
-    Block, BlockBody, Body, By, Change, Door, EditAction, Edited, Fields, Head, Json, Key, Left,
-    LeftReason, Message, MessageId, Micros, Noted, OpenCalls, PartBody, Provenance, RequestReason,
-    Seq, StandIn, StandInKind, Trigger, payload,
+    Block, BlockBody, By, Change, Door, EditAction, Fields, Head, Json, Key, Left, LeftReason,
+    Message, MessageId, Micros, OpenCalls, PartBody, Provenance, RequestReason, Seq, StandIn,
+    StandInKind, Trigger,
 };
 use crate::store::BLOB_BYTES_MAX;
 use crate::strategy::Strategy;
@@ -22,9 +22,12 @@ use crate::window::{BindError, MessageState};
 use std::sync::Arc;
 
 use self::compare::was_simulated;
-use super::append::{self, Options, file_returned, file_settings, returned_words, store_content};
+use super::append::{
+    self, Options, file_noted, file_returned, file_settings, returned_words, store_content,
+};
 use super::call::{Ask, Draft, Looks, Pass, file_call, file_visits};
 use super::conversation::{Conversation, Store, Work};
+use super::edit::file_edited;
 use super::error::{Error, Refusal};
 use super::recall::file_returns;
 use super::stage::{Meta, Stage};
@@ -350,7 +353,7 @@ impl<'a> Import<'a> {
                     });
                 }
                 let meta = self.meta(n, *at, Provenance::Inferred);
-                note(stage, what, place, *warn, content.as_ref(), meta)?
+                file_noted(stage, what, (place, *warn), content.as_ref(), meta)?
             }
         };
         Ok(Written::other(seq))
@@ -453,7 +456,7 @@ impl<'a> Import<'a> {
     ) -> Result<Seq, Error> {
         if self.simulated {
             let text = compacted_words(summary, rest);
-            return note(stage, "compacted", "", false, Some(&text), meta);
+            return file_noted(stage, "compacted", ("", false), Some(&text), meta);
         }
         let sources: BTreeSet<MessageId> = stage.state.outside_envelope().collect();
         let content = store_content(stage, work, summary)?;
@@ -468,7 +471,7 @@ impl<'a> Import<'a> {
             stand_ins: vec![stand_in],
             ..Change::default()
         };
-        edit(
+        file_edited(
             stage,
             EditAction::Replace,
             change,
@@ -488,7 +491,7 @@ impl<'a> Import<'a> {
     ) -> Result<Seq, Error> {
         let words = cleared_words(calls, marker);
         if self.simulated {
-            return note(stage, "cleared", "", false, Some(&words), meta);
+            return file_noted(stage, "cleared", ("", false), Some(&words), meta);
         }
         let mut targets: BTreeMap<Seq, BTreeSet<u32>> = BTreeMap::new();
         for call in calls {
@@ -504,7 +507,7 @@ impl<'a> Import<'a> {
             stand_ins,
             ..Change::default()
         };
-        edit(stage, EditAction::Clear, change, Some(&words), meta)
+        file_edited(stage, EditAction::Clear, change, Some(&words), meta)
     }
 
     fn cleared_form(
@@ -597,7 +600,7 @@ impl<'a> Import<'a> {
             left,
             ..Change::default()
         };
-        edit(stage, EditAction::Clear, change, Some(&words), meta)
+        file_edited(stage, EditAction::Clear, change, Some(&words), meta)
     }
 
     fn lost(&mut self, stage: &mut Stage<'_>, n: usize, what: &str) -> Result<Seq, Error> {
@@ -607,7 +610,7 @@ impl<'a> Import<'a> {
             what: what.to_owned(),
         });
         let meta = self.meta(n, None, Provenance::Inferred);
-        note(stage, what, &place, true, None, meta)
+        file_noted(stage, what, (&place, true), None, meta)
     }
 }
 
@@ -646,43 +649,4 @@ fn rewound_words(gone: &[usize]) -> Json {
 
 fn object(fields: &Fields) -> Option<Json> {
     (!fields.is_empty()).then(|| json::write_object(fields))
-}
-
-/// Files what a source did to its window, with what it says about it.
-fn edit(
-    stage: &mut Stage<'_>,
-    action: EditAction,
-    change: Change,
-    rest: Option<&Json>,
-    meta: Meta,
-) -> Result<Seq, Error> {
-    let rest = rest
-        .map(|r| stage.content(payload::encode_text(&r.0)))
-        .transpose()?;
-    let body = Edited {
-        action,
-        change,
-        rest,
-    };
-    stage.file(Body::Edited(body), meta)
-}
-
-fn note(
-    stage: &mut Stage<'_>,
-    what: &str,
-    place: &str,
-    warn: bool,
-    content: Option<&Json>,
-    meta: Meta,
-) -> Result<Seq, Error> {
-    let content = content
-        .map(|c| stage.content(payload::encode_text(&c.0)))
-        .transpose()?;
-    let noted = Noted {
-        what: what.to_owned(),
-        place: place.to_owned(),
-        warn,
-        content,
-    };
-    stage.file(Body::Noted(noted), meta)
 }

@@ -6,16 +6,16 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use crate::log::{
-    Author, Body, By, Door, EditAction, Edited, Message, MessageId, Noted, Part, PartBody,
-    Provenance, RequestReason, Role, Seq, Trigger, payload,
+    Author, EditAction, Json, Message, MessageId, Part, PartBody, Provenance, RequestReason, Role,
+    Seq, Trigger,
 };
 use crate::window::{Conservation, MessageState, Projection, Window};
 
-use super::append::{Links, Options, append_bound};
-use super::call::{Ask, Looks, file_visits};
+use super::append::{Links, Options, append_bound, file_noted};
+use super::call::{Ask, Looks, engine, file_visits};
 use super::content::Content;
 use super::conversation::{Ack, Conversation, Work};
-use super::edit::restoring;
+use super::edit::{file_edited, restoring};
 use super::error::Error;
 use super::known::State;
 use super::stage::{Meta, Stage};
@@ -92,12 +92,8 @@ impl Conversation {
             let first = stage.next_seq();
             let mut entry = None;
             if let Some(change) = restore {
-                let body = Edited {
-                    action: EditAction::Restore,
-                    change,
-                    rest: None,
-                };
-                entry = Some(stage.file(Body::Edited(body), meta.clone())?);
+                let action = EditAction::Restore;
+                entry = Some(file_edited(stage, action, change, None, meta.clone())?);
             }
             if let Some(quote) = quote {
                 let none = Vec::new();
@@ -108,28 +104,15 @@ impl Conversation {
             let note = json!({
                 "tier": "log", "key": id.to_string(), "hits": hits, "how": how.name(), "entry": entry,
             });
-            let content = stage.content(payload::encode_text(&note.to_string()))?;
-            let noted = Noted {
-                what: "recall".to_owned(),
-                place: String::new(),
-                warn: false,
-                content: Some(content),
-            };
-            let mut last = stage.file(Body::Noted(noted), meta.clone())?;
+            let note = Json(note.to_string());
+            let mut last = file_noted(stage, "recall", ("", false), Some(&note), meta.clone())?;
             if looks {
                 let seen = &mut Looks::default();
                 let known = (Trigger::Append, Provenance::Recorded);
                 file_visits(stage, work, known, &meta, &Ask::Nobody, seen)?;
                 last = seen.visits.last().copied().unwrap_or(last);
             }
-            let level = self.store().level();
-            let ack = Ack {
-                first,
-                last,
-                level,
-                repeated: false,
-            };
-            Ok((entry, ack))
+            Ok((entry, self.acknowledged(first, last)))
         })?;
         Ok(Recalled {
             how,
@@ -220,10 +203,6 @@ pub(super) fn file_returns(
     if wanting.is_empty() {
         return Ok(()); // the words are not even looked at
     }
-    let by = By {
-        door: Door::Engine,
-        ..meta.by.clone()
-    };
     let referring = stage.next_seq().0.saturating_sub(1);
     let mut returned = 0;
     for id in referred(message) {
@@ -238,19 +217,14 @@ pub(super) fn file_returns(
         let Ok(change) = restoring(stage.state, id) else {
             continue; // something stands for it: that says what there is to say
         };
-        let rest = json!({ "referred_by": referring }).to_string();
-        let body = Edited {
-            action: EditAction::Restore,
-            change,
-            rest: Some(stage.content(payload::encode_text(&rest))?),
-        };
+        let rest = Json(json!({ "referred_by": referring }).to_string());
         let meta = Meta {
-            by: by.clone(),
+            by: engine(&meta.by),
             provenance,
             key: None,
             ..meta.clone()
         };
-        stage.file(Body::Edited(body), meta)?;
+        file_edited(stage, EditAction::Restore, change, Some(&rest), meta)?;
         returned = returned.saturating_add(1);
     }
     Ok(())

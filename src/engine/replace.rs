@@ -11,13 +11,13 @@ use std::ops::ControlFlow;
 use serde_json::{Value, json};
 
 use crate::log::{
-    Author, Block, BlockBody, Body, Change, EditAction, Edited, Json, Left, LeftReason, Message,
-    MessageId, Part, PartBody, PartKind, PartSkeleton, Ranges, RequestReason, Role, Seq, Shape,
-    Skeleton, StandIn, StandInKind, payload,
+    Author, Block, BlockBody, Body, Change, EditAction, Json, Left, LeftReason, Message, MessageId,
+    Part, PartBody, PartKind, PartSkeleton, Ranges, RequestReason, Role, Seq, Shape, Skeleton,
+    StandIn, StandInKind,
 };
 use crate::window::{Binding, Chosen, Projection, Selection, Skip, Unchosen};
 
-use super::append::{Options, encoding, skeleton, store_content};
+use super::append::{encoding, skeleton, store_content};
 use super::conversation::{Ack, Conversation};
 use super::error::{Error, Refusal};
 use super::known::State;
@@ -129,7 +129,7 @@ impl Conversation {
         let mut state = self.lock()?;
         let (_, rest) = resolve(&state.projection, what)?;
         self.file_edit(&mut state, EditAction::Replace, |_, _| {
-            Ok((Change::default(), Some(rest.to_string())))
+            Ok((Change::default(), Some(Json(rest.to_string()))))
         })
     }
 
@@ -259,7 +259,7 @@ impl Conversation {
                 }],
                 ..Change::default()
             };
-            Ok((change, Some(rest.to_string())))
+            Ok((change, Some(Json(rest.to_string()))))
         })
     }
 
@@ -318,7 +318,7 @@ impl Conversation {
                 left: vec![left],
                 ..Change::default()
             };
-            Ok((change, Some(rest.to_string())))
+            Ok((change, Some(Json(rest.to_string()))))
         })
     }
 
@@ -337,34 +337,6 @@ impl Conversation {
         }
         let payload = u32::try_from(edited.change.stand_ins.len()).unwrap_or(u32::MAX);
         self.text(entry, payload)
-    }
-
-    /// Files an edit with what was asked.
-    fn file_edit(
-        &self,
-        state: &mut State,
-        action: EditAction,
-        change: impl FnOnce(
-            &mut super::stage::Stage<'_>,
-            &super::conversation::Work<'_>,
-        ) -> Result<(Change, Option<String>), Error>,
-    ) -> Result<Ack, Error> {
-        self.file(state, |stage, work| {
-            let (change, rest) = change(stage, work)?;
-            let rest = rest.map(|rest| stage.content(payload::encode_text(&rest)));
-            let body = Edited {
-                action,
-                change,
-                rest: rest.transpose()?,
-            };
-            let seq = stage.file(Body::Edited(body), self.meta(&Options::default(), None))?;
-            Ok(Ack {
-                first: seq,
-                last: seq,
-                level: self.store().level(),
-                repeated: false,
-            })
-        })
     }
 }
 
@@ -414,7 +386,7 @@ fn unchosen(state: &Projection, why: Unchosen) -> Error {
         }
         Unchosen::Nothing(skips) => {
             let why = by_reason(state, &skips);
-            let why = why.iter().map(|(why, ids)| format!("{} {why}", told(ids)));
+            let why = why.iter().map(|(why, ids)| format!("{ids} {why}"));
             let why: Vec<String> = why.collect();
             nothing(format!(
                 "nothing that may leave matches: {}",
@@ -437,17 +409,6 @@ fn unchosen(state: &Projection, why: Unchosen) -> Error {
                 .into()
         }
     }
-}
-
-fn told(ranges: &Ranges) -> String {
-    let one = |(first, last): &(Seq, Seq)| {
-        if first == last {
-            format!("m{}", first.0)
-        } else {
-            format!("m{}..m{}", first.0, last.0)
-        }
-    };
-    ranges.0.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
 /// What was skipped, per reason.

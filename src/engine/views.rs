@@ -85,10 +85,7 @@ impl BufferMemory {
     /// # Errors
     /// When the log cannot be read, or words are damaged.
     pub fn messages(&self) -> Result<Vec<Message>, Error> {
-        let said: Vec<MessageId> = self
-            .chat
-            .with_projection(|p| p.said().map(|m| m.id).collect())?;
-        words_of(&self.chat, &said)
+        words_of(&self.chat, &self.said()?)
     }
 
     /// Whether the buffer is due to be consolidated, and why, by the policy that was given here, else the
@@ -140,10 +137,12 @@ impl BufferMemory {
     /// # Errors
     /// `nothing-matches` when none may leave.
     pub fn clear(&self) -> Result<Ack, Error> {
-        let said: Vec<MessageId> = self
-            .chat
-            .with_projection(|p| p.said().map(|m| m.id).collect())?;
-        self.chat.clear_messages(&said)
+        self.chat.clear_messages(&self.said()?)
+    }
+
+    fn said(&self) -> Result<Vec<MessageId>, Error> {
+        self.chat
+            .with_projection(|p| p.said().map(|m| m.id).collect())
     }
 
     /// The same buffer, consolidated when its policy says so by the strategies of the conversation

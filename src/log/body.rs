@@ -263,6 +263,20 @@ impl Ranges {
     }
 }
 
+/// As ids: `m3..m7 m9`.
+impl std::fmt::Display for Ranges {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (at, (first, last)) in self.0.iter().enumerate() {
+            let apart = if at == 0 { "" } else { " " };
+            write!(f, "{apart}{}", MessageId(*first))?;
+            if first != last {
+                write!(f, "..{}", MessageId(*last))?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// A promise about a content: the blake3 of salt and bytes, and how many bytes there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Commitment {

@@ -98,6 +98,17 @@ impl<'a> Frame<'a> {
         }
     }
 
+    /// A cut by tokens, of which the window holds `before`: the oldest groups first, down to `target`,
+    /// keeping the newest `keep` groups.
+    pub(super) fn cut_tokens(&self, keep: u64, before: u64, target: u64) -> Cut {
+        Cut {
+            keep: self.newest(keep, KeepUnit::Group),
+            sizes: Sizes::Of(Unit::Token),
+            before,
+            ..self.cut(KeepUnit::Group, target)
+        }
+    }
+
     /// The groups that hold one of the newest `keep` units, envelope and notices aside.
     #[must_use]
     pub const fn newest(&self, keep: u64, unit: KeepUnit) -> Keep {

@@ -47,7 +47,7 @@ pub use truncate_outputs::TruncateOutputs;
 pub use visit::{Outlook, Visit, Words, visit};
 
 use crate::log::{Reading, Unit, VisitOutcome};
-use crate::window::{Cut, Measure, count};
+use crate::window::{Cut, Measure, Total, count};
 
 /// What a strategy makes of a window.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -96,6 +96,15 @@ impl Plan {
             ..frame.cut(unit, keep)
         };
         Self::counted(unit, keep, common.on(cut))
+    }
+
+    /// The plan of a strategy that is due when the window's tokens exceed `limit`.
+    pub(super) fn above(frame: &Frame<'_>, limit: u64, due: impl FnOnce(&Total) -> Self) -> Self {
+        match frame.tokens() {
+            Ok(tokens) if tokens.amount > limit => due(tokens),
+            Ok(_) => Self::NotDue,
+            Err(none) => Self::Unmeasurable(VisitOutcome::from(none)),
+        }
     }
 
     /// The plan of a strategy that counts units outside the envelope: due when there are more than

@@ -1,10 +1,10 @@
 //! `summarize-oldest`: a summary stands for the oldest span.
 
-use crate::log::{LeftReason, Unit, VisitOutcome};
-use crate::window::{Cut, Measure, Notices, Sizes};
+use crate::log::{LeftReason, Unit};
+use crate::window::{Cut, Measure, Notices};
 
 use super::spec::at_least_one;
-use super::{Common, Frame, KeepUnit, Options, Plan, SpecError, Strategy};
+use super::{Common, Frame, Options, Plan, SpecError, Strategy};
 
 const NAME: &str = "summarize-oldest";
 /// The most bytes of a summary, unless said otherwise.
@@ -130,31 +130,23 @@ impl Strategy for SummarizeOldest {
     }
 
     fn plan(&self, frame: &Frame<'_>) -> Plan {
-        let tokens = match frame.tokens() {
-            Ok(tokens) => tokens,
-            Err(none) => return Plan::Unmeasurable(VisitOutcome::from(none)),
-        };
-        if tokens.amount <= self.limit {
-            return Plan::NotDue;
-        }
-        // Each summary costs a model call and the prompt cache behind it: so it takes all there is.
-        let cut = Cut {
-            keep: frame.newest(self.keep, KeepUnit::Group),
-            sizes: Sizes::Of(Unit::Token),
-            before: tokens.amount,
-            ask_all: true,
-            reason: LeftReason::Summarized,
-            ..frame.cut(KeepUnit::Group, self.limit)
-        };
-        Plan::Consolidate {
-            before: tokens.reading(),
-            limit: self.limit,
-            cut: Cut {
-                // What the engine says of what left is no part of the conversation.
-                notices: Notices::Kept,
-                ..self.common.on(cut)
-            },
-            summary_max: self.summary_max,
-        }
+        Plan::above(frame, self.limit, |tokens| {
+            // Each summary costs a model call and the prompt cache behind it: so it takes all there is.
+            let cut = Cut {
+                ask_all: true,
+                reason: LeftReason::Summarized,
+                ..frame.cut_tokens(self.keep, tokens.amount, self.limit)
+            };
+            Plan::Consolidate {
+                before: tokens.reading(),
+                limit: self.limit,
+                cut: Cut {
+                    // What the engine says of what left is no part of the conversation.
+                    notices: Notices::Kept,
+                    ..self.common.on(cut)
+                },
+                summary_max: self.summary_max,
+            }
+        })
     }
 }

@@ -1,10 +1,10 @@
 //! `token-budget`: drops the oldest above the limit, down to the low-water mark.
 
-use crate::log::{LeftReason, Unit, VisitOutcome};
-use crate::window::{Cut, Measure, Sizes};
+use crate::log::{LeftReason, Unit};
+use crate::window::{Cut, Measure};
 
 use super::spec::at_least_one;
-use super::{Common, Frame, KeepUnit, Options, Plan, SpecError, Strategy};
+use super::{Common, Frame, Options, Plan, SpecError, Strategy};
 
 /// Thousandths: `low=0.8` is 800. A float would not compare equal in a log.
 const WHOLE: u64 = 1_000;
@@ -120,24 +120,16 @@ impl Strategy for TokenBudget {
     }
 
     fn plan(&self, frame: &Frame<'_>) -> Plan {
-        let tokens = match frame.tokens() {
-            Ok(tokens) => tokens,
-            Err(none) => return Plan::Unmeasurable(VisitOutcome::from(none)),
-        };
-        if tokens.amount <= self.limit {
-            return Plan::NotDue;
-        }
-        let cut = Cut {
-            keep: frame.newest(self.keep, KeepUnit::Group),
-            sizes: Sizes::Of(Unit::Token),
-            before: tokens.amount,
-            reason: LeftReason::OverBudget,
-            ..frame.cut(KeepUnit::Group, self.target())
-        };
-        Plan::Due {
-            before: tokens.reading(),
-            limit: self.limit,
-            cut: self.common.on(cut),
-        }
+        Plan::above(frame, self.limit, |tokens| {
+            let cut = Cut {
+                reason: LeftReason::OverBudget,
+                ..frame.cut_tokens(self.keep, tokens.amount, self.target())
+            };
+            Plan::Due {
+                before: tokens.reading(),
+                limit: self.limit,
+                cut: self.common.on(cut),
+            }
+        })
     }
 }

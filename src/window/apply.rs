@@ -130,14 +130,6 @@ impl Projection {
                 }
             }
         }
-        let claims = |s: &StandIn| s.kind == StandInKind::Claim;
-        if entry
-            .body
-            .change()
-            .is_some_and(|c| c.stand_ins.iter().any(claims))
-        {
-            self.consolidated_by(fact, false);
-        }
         self.settle_groups();
     }
 
@@ -672,6 +664,9 @@ impl Projection {
                 self.new_form(index, form);
             }
             return;
+        }
+        if s.kind == StandInKind::Claim {
+            self.consolidated_by(fact, false);
         }
         let claim = MessageId(fact.seq);
         let sources = self.visible_in(&s.sources);

@@ -96,7 +96,8 @@ fn size_of_content(skeleton: &Skeleton, by: By) -> u64 {
 }
 
 /// Parts of a content that no method counts.
-fn media(skeleton: &Skeleton) -> u64 {
+#[must_use]
+pub fn media(skeleton: &Skeleton) -> u64 {
     let parts = skeleton.parts.iter().filter(|p| p.is_media()).count();
     u64::try_from(parts).unwrap_or(u64::MAX)
 }

@@ -29,7 +29,7 @@ pub use group::{Groups, grouped};
 pub use guard::{Cut, Decision, Fate, GroupView, Keep, Notices, Order, Sizes, decide};
 pub use measure::{
     COUNT, Comparison, ESTIMATE, Measure, NoReading, SCRIPT, TIKTOKEN, Tokens, Total, compare,
-    count, estimate, overhead,
+    count, estimate, media, overhead,
 };
 pub use outline::{Asked, Look, Outline, Placed, Step, Touched, answered, is_message};
 pub use output::{Age, AgeUnit, OUTPUT_BYTES_MIN, Smaller, Wanted};

@@ -191,7 +191,10 @@ fn what_triggers_and_what_cuts_count_the_same_way_in_every_script() {
             // Counted, what is kept is what was aimed at, whatever the guess would have been.
             if measure != Measure::Estimate {
                 let kept = view(&chat).len() as u64;
-                let each = ctxlog::tokens::count(&text).unwrap().amount;
+                let each = ctxlog::tokens::Encoding::O200kBase
+                    .count(&text)
+                    .unwrap()
+                    .amount;
                 assert_eq!(kept * each, tokens(&chat, measure));
                 assert!(kept * each <= 400, "{script}");
             }

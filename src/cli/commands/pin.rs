@@ -1,11 +1,10 @@
 //! `pin` and `unpin`: keeps a message of the window from leaving, or no longer.
 
-use ctxlog::audit::Selector;
 use ctxlog::log::{Head, Seq};
 use serde::Serialize;
 
 use crate::cli::errors::Failure;
-use crate::cli::{Context, args, stores};
+use crate::cli::{Context, args, entry, stores};
 
 #[derive(Serialize)]
 struct Done {
@@ -19,11 +18,8 @@ struct Done {
 }
 
 pub fn run(cx: &mut Context, args: &args::Pin, pin: bool) -> Result<u8, Failure> {
-    let Selector::Message(id) = args.message.parse()? else {
-        let message = format!("'{}' is no message", args.message);
-        let help = "messages are m and a number, as in m18; see them with `ctxlog window` or `log`";
-        return Err(Failure::usage("invalid-selector", message, help));
-    };
+    let help = "messages are m and a number, as in m18; see them with `ctxlog window` or `log`";
+    let id = entry::message_id(&args.message, help)?;
     let store = stores::existing(cx)?;
     let chat = stores::conversation(cx, &store)?;
     let ack = if pin { chat.pin(id)? } else { chat.unpin(id)? };

@@ -1,12 +1,11 @@
 //! `recall`: shows the model again what a message said.
 
-use ctxlog::audit::Selector;
 use ctxlog::engine::How;
 use ctxlog::log::{Head, Seq};
 use serde::Serialize;
 
 use crate::cli::errors::{Failure, NO};
-use crate::cli::{Context, args, stores};
+use crate::cli::{Context, args, entry, stores};
 
 #[derive(Serialize)]
 struct Recalled {
@@ -24,11 +23,8 @@ struct Recalled {
 }
 
 pub fn run(cx: &mut Context, args: &args::Recall) -> Result<u8, Failure> {
-    let Selector::Message(id) = args.message.parse()? else {
-        let message = format!("'{}' is no message", args.message);
-        let help = "messages are m and a number, as in m18; see them with `ctxlog log`";
-        return Err(Failure::usage("invalid-selector", message, help));
-    };
+    let help = "messages are m and a number, as in m18; see them with `ctxlog log`";
+    let id = entry::message_id(&args.message, help)?;
     let store = stores::existing(cx)?;
     let chat = stores::conversation(cx, &store)?;
     let recalled = chat.recall(id)?;

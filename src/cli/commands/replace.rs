@@ -2,9 +2,8 @@
 
 use std::io::Read as _;
 
-use ctxlog::audit::Selector;
 use ctxlog::engine::{Ack, Conversation, Replacement};
-use ctxlog::log::{Head, Message, MessageId, PartKind, Role, Seq, StandInKind};
+use ctxlog::log::{Head, Message, MessageId, PartKind, Ranges, Role, Seq, StandInKind};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -46,19 +45,11 @@ pub fn run(cx: &mut Context, args: &args::Replace) -> Result<u8, Failure> {
 }
 
 pub fn clear(cx: &mut Context, args: &args::Clear) -> Result<u8, Failure> {
-    let message = |text: &String| match text.parse()? {
-        Selector::Message(id) => Ok(id),
-        _ => {
-            let message = format!("'{text}' is no message");
-            let help =
-                "messages are m and a number, as in m18; without any, all that may leave does";
-            Err(Failure::usage("invalid-selector", message, help))
-        }
-    };
+    let help = "messages are m and a number, as in m18; without any, all that may leave does";
     let messages: Vec<MessageId> = args
         .messages
         .iter()
-        .map(message)
+        .map(|text| entry::message_id(text, help))
         .collect::<Result<_, _>>()?;
     let store = stores::existing(cx)?;
     let chat = stores::conversation(cx, &store)?;
@@ -216,12 +207,8 @@ fn resolved(request: Option<&Value>) -> String {
 fn stayed(request: Option<&Value>) -> Vec<String> {
     let skipped = request.and_then(|r| r.get("skipped")?.as_array());
     let one = |skip: &Value| {
-        let ranges = serde_json::from_value(skip.get("messages")?.clone()).ok()?;
-        Some(format!(
-            "{} {}",
-            entry::ids(&ranges),
-            skip.get("why")?.as_str()?
-        ))
+        let ids: Ranges = serde_json::from_value(skip.get("messages")?.clone()).ok()?;
+        Some(format!("{ids} {}", skip.get("why")?.as_str()?))
     };
     skipped.into_iter().flatten().filter_map(one).collect()
 }

@@ -125,7 +125,7 @@ fn visited(cx: &mut Context, visit: &Visited) -> Result<(), Failure> {
         fact(cx, "asked", &asked(attempt))?;
     }
     for refused in &visit.refused {
-        let (ids, reason) = (entry::ids(&refused.messages), refused.reason);
+        let (ids, reason) = (&refused.messages, refused.reason);
         fact(
             cx,
             "refused",
@@ -133,7 +133,7 @@ fn visited(cx: &mut Context, visit: &Visited) -> Result<(), Failure> {
         )?;
     }
     if !visit.stood_down.is_empty() {
-        let ids = entry::ids(&visit.stood_down);
+        let ids = &visit.stood_down;
         let why = "asked although pin-results holds them: it had held up the visit before";
         fact(cx, "stood down", &format!("{ids}   {why}"))?;
     }
@@ -162,7 +162,7 @@ fn asked(attempt: &Attempt) -> String {
         "" => "nobody".to_owned(),
         name => name.to_owned(),
     }];
-    said.push(format!("about {}", entry::ids(&attempt.sources)));
+    said.push(format!("about {}", attempt.sources));
     said.push(format!(
         "{}: {}",
         attempt.outcome,
@@ -213,16 +213,19 @@ impl Claim {
             return Ok(None);
         };
         let before = Seq(entry.seq.0.saturating_sub(1));
-        let (ids, generation) = chat
-            .with_projection(|p| (p.ids_in(&claim.sources), p.generation(MessageId(entry.seq))))?;
+        let (generation, about) = chat.with_projection(|p| {
+            let about = |id: MessageId| {
+                let form = p.message(id).and_then(|m| m.form_at(before));
+                let about = form.map(|f| (entry::message(id.seq(), &f.skeleton), f.skeleton.utf16));
+                (id, about.unwrap_or_default())
+            };
+            let ids = p.ids_in(&claim.sources).into_iter();
+            let about: Vec<(MessageId, (String, u64))> = ids.map(about).collect();
+            (p.generation(MessageId(entry.seq)), about)
+        })?;
         let mut sizes = (0_u64, claim.skeleton.utf16);
         let mut originals = Vec::new();
-        for id in ids {
-            let about = chat.with_projection(|p| {
-                let form = p.message(id).and_then(|m| m.form_at(before));
-                form.map(|f| (entry::message(id.seq(), &f.skeleton), f.skeleton.utf16))
-            })?;
-            let (about, utf16) = about.unwrap_or_default();
+        for (id, (about, utf16)) in about {
             sizes.0 = sizes.0.saturating_add(utf16);
             let words = match chat.message_at(id, before)? {
                 Content::Message(message) => message.words(),

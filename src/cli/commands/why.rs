@@ -9,11 +9,8 @@ use crate::cli::human::{self, things};
 use crate::cli::{Context, args, entry, stores};
 
 pub fn run(cx: &mut Context, args: &args::Why) -> Result<u8, Failure> {
-    let Selector::Message(id) = args.message.parse()? else {
-        let message = format!("'{}' is no message", args.message);
-        let help = "messages are m and a number, as in m18; see them with `ctxlog window` or `log`";
-        return Err(Failure::usage("invalid-selector", message, help));
-    };
+    let help = "messages are m and a number, as in m18; see them with `ctxlog window` or `log`";
+    let id = entry::message_id(&args.message, help)?;
     let at: Selector = args.at.parse()?;
     let store = stores::existing(cx)?;
     let chat = stores::conversation(cx, &store)?;
