@@ -106,7 +106,7 @@ fn run(arguments: Vec<OsString>, json: bool) -> u8 {
     };
     let command = cli
         .command
-        .unwrap_or(Command::Status(args::Status::default()));
+        .unwrap_or(Command::Status(commands::status::Args::default()));
     let done = dispatch(&mut cx, &command);
     // What was found out before a failure is data, and comes before the failure's words.
     let flushed = cx.out.flush();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ctxlog::formats::Transcript;
 
-use super::args;
+use super::commands::import;
 use super::reading::Source;
 
 /// The names given so far, with the file each was given for.
@@ -21,7 +21,7 @@ pub struct Named {
 
 impl Names {
     /// Names the conversations of a file.
-    pub fn of(&mut self, source: &Source, found: &[Transcript], args: &args::Import) -> Named {
+    pub fn of(&mut self, source: &Source, found: &[Transcript], args: &import::Args) -> Named {
         let (identity, several) = (source.identity(), found.len() > 1);
         let (mut names, mut notes) = (Vec::new(), Vec::new());
         for (n, transcript) in found.iter().enumerate() {

@@ -2,15 +2,62 @@
 
 use std::io::Read as _;
 
+use clap::ValueEnum;
 use ctxlog::engine::Options;
 use ctxlog::formats::input::Piece;
 use ctxlog::formats::{Format, anthropic, detect, openai_chat};
 use ctxlog::log::{Author, Head, Json, Message, MessageId, Part, Role, Seq};
 use serde::Serialize;
 
-use crate::cli::args::{self, Provider};
+use crate::cli::args::Provider;
 use crate::cli::errors::Failure;
 use crate::cli::{Context, human, stores};
+
+const APPEND: &str = "\
+EXAMPLES
+  ctxlog append -c chat --role system --text 'You are a support agent.'
+  ctxlog append -c chat --text 'Where is order 4411?'
+  echo '{\"role\":\"assistant\",\"content\":\"On its way.\"}' | ctxlog append -c chat
+  ctxlog append -c chat --result-of call_1 --text 'shipped on Monday'
+
+The store and the conversation are created where they are absent.";
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = APPEND)]
+pub struct Args {
+    /// Who it speaks as, with --text
+    #[arg(long, value_enum, requires = "text")]
+    pub role: Option<Speaker>,
+    /// The words; without it a JSON message is read from stdin
+    #[arg(long, value_name = "TEXT")]
+    pub text: Option<String>,
+    /// The words are the result of this call
+    #[arg(
+        long,
+        value_name = "CALL_ID",
+        requires = "text",
+        conflicts_with = "role"
+    )]
+    pub result_of: Option<String>,
+    /// How the JSON message is written; found out from its shape otherwise
+    #[arg(long, value_enum, conflicts_with = "text")]
+    pub format: Option<Provider>,
+    /// Refuse when there is newer content after this entry
+    #[arg(long, value_name = "s:N")]
+    pub expect: Option<String>,
+    /// Idempotency key: the same request under the same key is written once
+    #[arg(long)]
+    pub key: Option<String>,
+}
+
+/// Who a message speaks as.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Speaker {
+    System,
+    Developer,
+    User,
+    Assistant,
+}
 
 #[derive(Serialize)]
 struct Appended {
@@ -25,7 +72,7 @@ struct Appended {
     repeated: bool,
 }
 
-pub fn run(cx: &mut Context, args: &args::Append) -> Result<u8, Failure> {
+pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
     let message = match &args.text {
         Some(text) => words(args, text),
         None => read(args.format)?,
@@ -76,17 +123,17 @@ pub fn run(cx: &mut Context, args: &args::Append) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn words(args: &args::Append, text: &str) -> Message {
+fn words(args: &Args, text: &str) -> Message {
     if let Some(call) = &args.result_of {
         return Message::tool(call, text);
     }
-    match args.role.unwrap_or(args::Role::User) {
-        args::Role::System => Message::system(text),
-        args::Role::Developer => {
+    match args.role.unwrap_or(Speaker::User) {
+        Speaker::System => Message::system(text),
+        Speaker::Developer => {
             Message::new(Role::Developer, Author::Application, vec![Part::text(text)])
         }
-        args::Role::User => Message::person(text),
-        args::Role::Assistant => Message::model(text),
+        Speaker::User => Message::person(text),
+        Speaker::Assistant => Message::model(text),
     }
 }
 

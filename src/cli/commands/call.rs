@@ -1,6 +1,6 @@
 //! `call`: takes the window to send, and files the call.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ctxlog::audit::{self, Place};
 use ctxlog::engine::{Options, Request};
@@ -9,10 +9,46 @@ use ctxlog::log::Json;
 use ctxlog::strategy;
 
 use super::window;
+use crate::cli::args::{Body, strategies};
 use crate::cli::errors::Failure;
-use crate::cli::{Context, args, output, stores, summaries};
+use crate::cli::{Context, output, stores, summaries};
 
-pub fn run(cx: &mut Context, args: &args::Call) -> Result<u8, Failure> {
+const CALL: &str = concat!(
+    "\
+EXAMPLES
+  ctxlog call -c chat --format openai-chat --model gpt-4.1 > request.json
+  ctxlog call -c chat --strategy token-budget:limit=8000,keep=6
+  ctxlog call -c chat --json | jq .digest
+
+The strategies visit and the call is filed, in one step. --strategy sets the chain on first use.",
+    strategies!()
+);
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = CALL)]
+pub struct Args {
+    /// The model that is called
+    #[arg(long)]
+    pub model: Option<String>,
+    /// A file with the request's other fields as a JSON object, in the terms of --format; changed
+    /// ones are logged with the call
+    #[arg(long, value_name = "FILE")]
+    pub settings: Option<PathBuf>,
+    /// The strategies in force from here on, `name:key=value,…`; may be given several times
+    #[arg(long, value_name = "SPEC")]
+    pub strategy: Vec<String>,
+    /// What to print: a request body, or all words
+    #[arg(long, value_enum)]
+    pub format: Option<Body>,
+    /// Refuse when the head is not this entry
+    #[arg(long, value_name = "s:N")]
+    pub expect: Option<String>,
+    /// Idempotency key
+    #[arg(long)]
+    pub key: Option<String>,
+}
+
+pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
     let chain = args.strategy.iter().map(|spec| strategy::parse(spec));
     let chain = chain.collect::<Result<Vec<_>, _>>()?;
     let summarizer = summaries::command(&chain)?;
@@ -29,7 +65,7 @@ pub fn run(cx: &mut Context, args: &args::Call) -> Result<u8, Failure> {
     if let Some(summarizer) = summarizer {
         chat = chat.with_summarizer(summarizer);
     }
-    let profile = args.format.and_then(args::Body::profile);
+    let profile = args.format.and_then(Body::profile);
     let settings = args.settings.as_deref().map(|path| settings(path, profile));
     let request = Request {
         model: args.model.clone(),

@@ -4,15 +4,53 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
 use ctxlog::audit::{self, ExportError, Selector};
 use ctxlog::engine::Conversation;
 use ctxlog::formats::Profile;
 
 use super::window;
 use crate::cli::errors::{Failure, INTEGRITY};
-use crate::cli::{Context, args, human, output, stores};
+use crate::cli::{Context, human, output, stores};
 
-pub fn run(cx: &mut Context, args: &args::Export) -> Result<u8, Failure> {
+/// What an export is written as.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// The whole log with its stored bytes, as JSON Lines
+    Ctxlog,
+    /// The window as an OpenAI Chat Completions request
+    OpenaiChat,
+    /// The window as an Anthropic Messages request
+    Anthropic,
+}
+
+const EXPORT: &str = "\
+EXAMPLES
+  ctxlog export -c chat -o chat.ctxlog.jsonl
+  ctxlog export -c chat --format openai-chat --at it:27
+  ctxlog export -c chat --salvage -o rest.jsonl    what can be trusted of a damaged log";
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXPORT)]
+pub struct Args {
+    /// What to write
+    #[arg(long, value_enum, default_value_t = Target::Ctxlog)]
+    pub format: Target,
+    /// The moment, for a request body
+    #[arg(long, value_name = "SEL", default_value = "@")]
+    pub at: String,
+    /// Repair nothing in the request body
+    #[arg(long)]
+    pub as_is: bool,
+    /// Write to this file instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Export what can be trusted of a damaged log
+    #[arg(long)]
+    pub salvage: bool,
+}
+
+pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
     let at: Selector = args.at.parse()?;
     if args.salvage {
         return salvage(cx, args);
@@ -20,9 +58,9 @@ pub fn run(cx: &mut Context, args: &args::Export) -> Result<u8, Failure> {
     let store = stores::existing(cx)?;
     let chat = stores::conversation(cx, &store)?;
     let profile = match args.format {
-        args::Target::Ctxlog => return log(cx, args, &chat).map(|()| 0),
-        args::Target::OpenaiChat => Profile::OpenAiChat,
-        args::Target::Anthropic => Profile::Anthropic,
+        Target::Ctxlog => return log(cx, args, &chat).map(|()| 0),
+        Target::OpenaiChat => Profile::OpenAiChat,
+        Target::Anthropic => Profile::Anthropic,
     };
     let place = at.resolve(&chat)?;
     window::differs(&audit::window(&chat, place)?)?;
@@ -35,7 +73,7 @@ pub fn run(cx: &mut Context, args: &args::Export) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn log(cx: &mut Context, args: &args::Export, chat: &Conversation) -> Result<(), Failure> {
+fn log(cx: &mut Context, args: &Args, chat: &Conversation) -> Result<(), Failure> {
     let Some(path) = &args.output else {
         return match audit::export(chat, &mut cx.out) {
             // The reader has gone: that is its own business.
@@ -60,8 +98,8 @@ fn log(cx: &mut Context, args: &args::Export, chat: &Conversation) -> Result<(),
 }
 
 /// The prefix of a damaged log that hangs together.
-fn salvage(cx: &mut Context, args: &args::Export) -> Result<u8, Failure> {
-    if args.format != args::Target::Ctxlog {
+fn salvage(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
+    if args.format != Target::Ctxlog {
         let message = "what can be saved of a damaged log is saved as a log";
         return Err(Failure::usage(
             "invalid-option",

@@ -1,7 +1,10 @@
 //! `import`: transcripts become logs.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use clap::ValueEnum;
+use clap::builder::NonEmptyStringValueParser;
 use ctxlog::Strategy;
 use ctxlog::audit;
 use ctxlog::engine::{CommandSummarizer, Conversation, Imported, Store, Warning};
@@ -9,13 +12,69 @@ use ctxlog::formats::{Format, Transcript};
 use ctxlog::log::{Body, Head, Seq};
 use serde::Serialize;
 
+use crate::cli::args::{bytes, strategies};
 use crate::cli::errors::Failure;
 use crate::cli::human::{self, Look, number};
 use crate::cli::naming::Names;
 use crate::cli::notes::Notes;
 use crate::cli::progress::Progress;
 use crate::cli::reading::{Found, Source};
-use crate::cli::{Context, args, stores, summaries};
+use crate::cli::{Context, stores, summaries};
+
+/// What a file to import may be.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Written {
+    Auto,
+    OpenaiChat,
+    Anthropic,
+    ClaudeCode,
+    Ctxlog,
+}
+
+impl Written {
+    /// The format; `None` where it is to be found out.
+    pub const fn format(self) -> Option<Format> {
+        match self {
+            Self::Auto => None,
+            Self::OpenaiChat => Some(Format::OpenAiChat),
+            Self::Anthropic => Some(Format::Anthropic),
+            Self::ClaudeCode => Some(Format::ClaudeCode),
+            Self::Ctxlog => Some(Format::Ctxlog),
+        }
+    }
+}
+
+const IMPORT: &str = concat!(
+    "\
+EXAMPLES
+  ctxlog import session.jsonl
+  ctxlog import chats/*.json --strategy token-budget:limit=8000,keep=6
+  curl -s https://… | ctxlog import - --format openai-chat --as incident-7
+  ctxlog import log.ctxlog.jsonl          an own export comes back under the same id
+
+Importing again adds only what is new. With strategies the transcript is replayed call by call.",
+    strategies!()
+);
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = IMPORT)]
+pub struct Args {
+    /// Transcripts; `-` is stdin
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// What the files are
+    #[arg(long, value_enum, default_value_t = Written::Auto)]
+    pub format: Written,
+    /// Replay through this strategy, `name:key=value,…`; may be given several times
+    #[arg(long, value_name = "SPEC")]
+    pub strategy: Vec<String>,
+    /// Name of the conversation; where there are several, what their names begin with
+    #[arg(long = "as", value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub name: Option<String>,
+    /// Skip records larger than this
+    #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = bytes)]
+    pub max_record: usize,
+}
 
 /// The line of a conversation.
 #[derive(Serialize)]
@@ -81,7 +140,7 @@ impl Line {
     }
 }
 
-pub fn run(cx: &mut Context, args: &args::Import) -> Result<u8, Failure> {
+pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
     let chain = args
         .strategy
         .iter()
@@ -119,7 +178,7 @@ pub fn run(cx: &mut Context, args: &args::Import) -> Result<u8, Failure> {
 }
 
 struct Import<'a> {
-    args: &'a args::Import,
+    args: &'a Args,
     chain: Vec<Arc<dyn Strategy>>,
     summarizer: Option<CommandSummarizer>,
     /// Opened when there is something to write.

@@ -2,10 +2,24 @@
 
 use ctxlog::audit::{self, Selector};
 
+use crate::cli::args::Provider;
 use crate::cli::errors::{Failure, NO};
-use crate::cli::{Context, args, human, stores};
+use crate::cli::{Context, human, stores};
 
-pub fn run(cx: &mut Context, args: &args::Lint) -> Result<u8, Failure> {
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "EXAMPLES\n  ctxlog lint --provider anthropic\n  ctxlog lint --provider openai-chat it:27"
+)]
+pub struct Args {
+    /// Whose rules
+    #[arg(long, value_enum)]
+    pub provider: Provider,
+    /// The moment
+    #[arg(value_name = "SEL", default_value = "@")]
+    pub at: String,
+}
+
+pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
     let at: Selector = args.at.parse()?;
     let store = stores::existing(cx)?;
     let chat = stores::conversation(cx, &store)?;

@@ -7,9 +7,24 @@ use ctxlog::log::entry::Sealed;
 
 use crate::cli::errors::Failure;
 use crate::cli::human::number;
-use crate::cli::{Context, args, entry, output, stores};
+use crate::cli::{Context, entry, output, stores};
 
-pub fn run(cx: &mut Context, args: &args::Log) -> Result<u8, Failure> {
+const LOG: &str = "\
+EXAMPLES
+  ctxlog log                the whole log
+  ctxlog log it:27          what happened up to call 27, since the call before
+  ctxlog log it:10..20
+  ctxlog log @-9..          the newest ten entries
+  ctxlog log --json | jq 'select(.outcome == \"evict\")'";
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = LOG)]
+pub struct Args {
+    /// A..B, it:10..20 or one selector; all entries otherwise
+    pub range: Option<String>,
+}
+
+pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
     let span: Span = args.range.as_deref().unwrap_or("..").parse()?;
     let store = stores::existing(cx)?;
     let chat = stores::conversation(cx, &store)?;

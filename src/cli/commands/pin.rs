@@ -4,7 +4,13 @@ use ctxlog::log::{Head, Seq};
 use serde::Serialize;
 
 use crate::cli::errors::Failure;
-use crate::cli::{Context, args, entry, stores};
+use crate::cli::{Context, entry, stores};
+
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The message (m18)
+    pub message: String,
+}
 
 #[derive(Serialize)]
 struct Done {
@@ -17,7 +23,7 @@ struct Done {
     head: Option<Head>,
 }
 
-pub fn run(cx: &mut Context, args: &args::Pin, pin: bool) -> Result<u8, Failure> {
+pub fn run(cx: &mut Context, args: &Args, pin: bool) -> Result<u8, Failure> {
     let help = "messages are m and a number, as in m18; see them with `ctxlog window` or `log`";
     let id = entry::message_id(&args.message, help)?;
     let store = stores::existing(cx)?;

@@ -5,7 +5,16 @@ use ctxlog::log::{Head, Seq};
 use serde::Serialize;
 
 use crate::cli::errors::{Failure, NO};
-use crate::cli::{Context, args, entry, stores};
+use crate::cli::{Context, entry, stores};
+
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "EXAMPLES\n  ctxlog recall m18   what left comes back; what a summary stands for is quoted beside it"
+)]
+pub struct Args {
+    /// The message (m18); a summary's own id quotes what it stands for
+    pub message: String,
+}
 
 #[derive(Serialize)]
 struct Recalled {
@@ -22,7 +31,7 @@ struct Recalled {
     head: Option<Head>,
 }
 
-pub fn run(cx: &mut Context, args: &args::Recall) -> Result<u8, Failure> {
+pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
     let help = "messages are m and a number, as in m18; see them with `ctxlog log`";
     let id = entry::message_id(&args.message, help)?;
     let store = stores::existing(cx)?;

@@ -2,13 +2,81 @@
 
 use std::io::Read as _;
 
+use clap::ValueEnum;
 use ctxlog::engine::{Ack, Conversation, Replacement};
 use ctxlog::log::{Head, Message, MessageId, PartKind, Ranges, Role, Seq, StandInKind};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::errors::Failure;
-use crate::cli::{Context, args, entry, stores};
+use crate::cli::{Context, entry, stores};
+
+const REPLACE: &str = "\
+EXAMPLES
+  echo 'They agreed on Monday.' | ctxlog replace 0..-2   all but the last two messages
+  ctxlog replace 3..9 --role assistant --gaps --text 'Several tries failed.'
+  ctxlog replace -1 --in-place --text 'The file is empty.'   another content of the last message
+  ctxlog replace 0..-4 --ask                 what is meant is settled now, the words come later:
+  ctxlog replace --asked s:209 < summary.txt
+
+Positions count from 0, in the order of `ctxlog window`; the end is exclusive; negative ones count
+from the window's end. A call and its results are replaced together or not at all. The system
+prompt, the current request, open calls and what is pinned stay. `ctxlog restore s:N` undoes it.";
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = REPLACE)]
+pub struct Args {
+    /// Positions of the window: A..B, A.. or one, as in 0..-2
+    #[arg(allow_hyphen_values = true, required_unless_present = "asked")]
+    pub range: Option<String>,
+    /// Only messages in this role; may be given several times
+    #[arg(long, value_name = "ROLE")]
+    pub role: Vec<String>,
+    /// Only messages with a part of this kind (text, image, call, result, reasoning, …); may be
+    /// given several times
+    #[arg(long, value_name = "KIND")]
+    pub tag: Vec<String>,
+    /// Messages that stay may stand between those that are replaced
+    #[arg(long)]
+    pub gaps: bool,
+    /// The words are another content of the one message that is meant
+    #[arg(long)]
+    pub in_place: bool,
+    /// Settle what is meant; the words come later, with --asked
+    #[arg(long, conflicts_with_all = ["asked", "text"])]
+    pub ask: bool,
+    /// Give the words of what was asked for in this entry
+    #[arg(long, value_name = "s:N", conflicts_with_all = ["range", "role", "tag", "gaps", "in_place"])]
+    pub asked: Option<String>,
+    /// The words; otherwise they are read from stdin
+    #[arg(long)]
+    pub text: Option<String>,
+    /// Who the words speak as, where they are a message of their own
+    #[arg(long = "as", value_enum, default_value = "user", value_name = "ROLE")]
+    pub speaks: Speaks,
+}
+
+/// Who words that stand for others speak as.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Speaks {
+    User,
+    Assistant,
+}
+
+const CLEAR: &str = "\
+EXAMPLES
+  ctxlog clear            everything that may leave does: the window begins anew
+  ctxlog clear m12 m18    these, each with its whole group
+
+The system prompt, the current request, open calls and what is pinned stay; the log keeps all.
+`ctxlog restore s:N` brings back what entry N cleared.";
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = CLEAR)]
+pub struct Clear {
+    /// The messages (m18); all that may leave otherwise
+    pub messages: Vec<String>,
+}
 
 #[derive(Serialize)]
 struct Edited {
@@ -25,7 +93,7 @@ struct Edited {
     head: Option<Head>,
 }
 
-pub fn run(cx: &mut Context, args: &args::Replace) -> Result<u8, Failure> {
+pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
     let what = args.range.as_deref().map(|range| meant(args, range));
     let what = what.transpose()?;
     let asked = args.asked.as_deref().map(ask).transpose()?;
@@ -44,7 +112,7 @@ pub fn run(cx: &mut Context, args: &args::Replace) -> Result<u8, Failure> {
     told(cx, &chat, ack, "ctxlog.replace/1")
 }
 
-pub fn clear(cx: &mut Context, args: &args::Clear) -> Result<u8, Failure> {
+pub fn clear(cx: &mut Context, args: &Clear) -> Result<u8, Failure> {
     let help = "messages are m and a number, as in m18; without any, all that may leave does";
     let messages: Vec<MessageId> = args
         .messages
@@ -65,7 +133,7 @@ const RANGES: &str =
     "a range is A..B, A.. or one position, from 0; B is exclusive; -1 is the last message";
 
 /// A range of positions with what limits it.
-fn meant(args: &args::Replace, range: &str) -> Result<Replacement, Failure> {
+fn meant(args: &Args, range: &str) -> Result<Replacement, Failure> {
     let invalid = || {
         let message = format!("'{range}' is no range of positions");
         Failure::usage("invalid-selector", message, RANGES)
@@ -118,7 +186,7 @@ fn ask(text: &str) -> Result<Seq, Failure> {
 }
 
 /// The words that take the place: --text, or all of stdin.
-fn content(args: &args::Replace) -> Result<Message, Failure> {
+fn content(args: &Args) -> Result<Message, Failure> {
     let text = match &args.text {
         Some(text) => text.clone(),
         None => {
@@ -136,8 +204,8 @@ fn content(args: &args::Replace) -> Result<Message, Failure> {
         }
     };
     Ok(match args.speaks {
-        args::Speaks::User => Message::person(text),
-        args::Speaks::Assistant => Message::model(text),
+        Speaks::User => Message::person(text),
+        Speaks::Assistant => Message::model(text),
     })
 }
 

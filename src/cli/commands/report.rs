@@ -9,7 +9,36 @@ use ctxlog::log::{Head, Iteration, Json, Seq};
 use serde::Serialize;
 
 use crate::cli::errors::{Failure, NO};
-use crate::cli::{Context, args, stores};
+use crate::cli::{Context, stores};
+
+const REPORT: &str = "\
+EXAMPLES
+  ctxlog report --call last --input 812 --output 96
+  ctxlog report --call it:27 --failure 'status 529: overloaded'
+  jq .usage response.json | ctxlog report --call last";
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = REPORT)]
+pub struct Args {
+    /// The call: s:N, it:N or last
+    #[arg(long, default_value = "last")]
+    pub call: String,
+    /// Input tokens that were neither read from nor written to a cache
+    #[arg(long, value_name = "N")]
+    pub input: Option<u64>,
+    /// Output tokens
+    #[arg(long, value_name = "N")]
+    pub output: Option<u64>,
+    /// Input tokens read from a cache
+    #[arg(long, value_name = "N")]
+    pub cache_read: Option<u64>,
+    /// Input tokens written to a cache
+    #[arg(long, value_name = "N")]
+    pub cache_write: Option<u64>,
+    /// The call failed, in the provider's words
+    #[arg(long, value_name = "TEXT")]
+    pub failure: Option<String>,
+}
 
 #[derive(Serialize)]
 struct Reported {
@@ -20,7 +49,7 @@ struct Reported {
     head: Option<Head>,
 }
 
-pub fn run(cx: &mut Context, args: &args::Report) -> Result<u8, Failure> {
+pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
     let usage = match flags(args) {
         None if args.failure.is_none() => Some(read()?),
         usage => usage,
@@ -44,7 +73,7 @@ pub fn run(cx: &mut Context, args: &args::Report) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn flags(args: &args::Report) -> Option<Usage> {
+fn flags(args: &Args) -> Option<Usage> {
     let usage = Usage {
         input: args.input,
         output: args.output,

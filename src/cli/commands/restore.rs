@@ -5,7 +5,16 @@ use ctxlog::log::{Head, Seq};
 use serde::Serialize;
 
 use crate::cli::errors::Failure;
-use crate::cli::{Context, args, entry, stores};
+use crate::cli::{Context, entry, stores};
+
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "EXAMPLES\n  ctxlog restore m18     its whole group comes back, at its place\n  ctxlog restore s:209   what entry 209 did is undone; that is an entry too"
+)]
+pub struct Args {
+    /// A message that left (m18), or a visit or edit to undo (s:209)
+    pub what: String,
+}
 
 #[derive(Serialize)]
 struct Restored {
@@ -18,7 +27,7 @@ struct Restored {
     head: Option<Head>,
 }
 
-pub fn run(cx: &mut Context, args: &args::Restore) -> Result<u8, Failure> {
+pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
     let selector: Selector = args.what.parse()?;
     if matches!(selector, Selector::Head(_) | Selector::Iteration(_)) {
         let message = format!("'{}' is neither a message nor one entry", args.what);

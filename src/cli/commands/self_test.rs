@@ -4,18 +4,76 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use clap::ValueEnum;
 use ctxlog::engine::{Environment as _, Error, System};
-use ctxlog::testkit::{ELSEWHERE, Elsewhere, Figure, SUITE, Settings, Trial, crash};
+use ctxlog::testkit::{
+    self, ELSEWHERE, Elsewhere, Figure, SUITE, Settings, Trial, crash, crash::Work,
+};
 use serde::Serialize;
 
+use crate::cli::Context;
 use crate::cli::errors::{Failure, INTEGRITY};
 use crate::cli::human;
 use crate::cli::progress::Progress;
-use crate::cli::{Context, args};
 
 mod place;
 
 use place::Place;
+
+const SELF_TEST: &str = "\
+EXAMPLES
+  ctxlog self-test                          all figures, in about half a minute
+  ctxlog self-test --dir /mnt/data          on the disk that /mnt/data is on
+  ctxlog self-test --only 1 --only 1c       these figures alone
+  ctxlog self-test --size release --json    what a release is tested with, a line per figure
+
+A process is killed again and again while it writes, logs are written by many threads at once; then
+all that was acknowledged has to be there. It is done in a fresh directory, which is removed
+afterwards, also of a run that is stopped, unless a figure is broken. Exit code 3 when one is.";
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = SELF_TEST)]
+pub struct Args {
+    /// How much is done for a figure
+    #[arg(long, value_enum, default_value_t = Size::Short)]
+    pub size: Size,
+    /// Measure only the figure of this number; may be given several times
+    #[arg(long, value_name = "NUMBER")]
+    pub only: Vec<String>,
+    /// What everything random is drawn from; another one each time unless given
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Where the fresh directory is made; beside the store otherwise
+    #[arg(long, value_name = "PATH")]
+    pub dir: Option<PathBuf>,
+    /// Do the work of a child that is going to be killed, on the store at --dir
+    #[arg(long, hide = true, requires = "dir", requires = "seed")]
+    pub child: Option<Work>,
+    /// Wait for the end of stdin, then remove the fresh directory that --dir is
+    #[arg(long, hide = true, requires = "dir", conflicts_with = "child")]
+    pub clear_up: bool,
+}
+
+/// How much is done for a figure.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Size {
+    /// Half a minute: 20 kills, 8 writers x 200 appends
+    Short,
+    /// Some minutes, what every change is tested with: 200 kills, 8 writers x 1,000 appends
+    Ci,
+    /// Hours, what a release is tested with: 10,000 kills, 64 writers x 5,000 appends
+    Release,
+}
+
+impl From<Size> for testkit::Size {
+    fn from(size: Size) -> Self {
+        match size {
+            Size::Short => Self::Short,
+            Size::Ci => Self::Ci,
+            Size::Release => Self::Release,
+        }
+    }
+}
 
 #[derive(Serialize)]
 struct Line<'a> {
@@ -40,7 +98,7 @@ struct Measured {
     seconds: f64,
 }
 
-pub fn run(cx: &mut Context, args: &args::SelfTest) -> Result<u8, Failure> {
+pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
     let seed = args.seed.map_or_else(any_seed, Ok)?;
     if let (Some(work), Some(dir)) = (args.child, &args.dir) {
         let mut out = std::io::stdout();

@@ -9,9 +9,18 @@ use ctxlog::log::{Attempt, Body, Entry, Hash, Key, MessageId, Seq, StandInKind, 
 use serde_json::Value;
 
 use crate::cli::errors::Failure;
-use crate::cli::{Context, args, entry, human, stores};
+use crate::cli::{Context, entry, human, stores};
 
-pub fn run(cx: &mut Context, args: &args::Show) -> Result<u8, Failure> {
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "EXAMPLES\n  ctxlog show e81d\n  ctxlog show s:209\n  ctxlog show m18   the entry that introduced m18, with its words"
+)]
+pub struct Args {
+    /// Which entry: a hash prefix, s:209, m18, @
+    pub entry: String,
+}
+
+pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
     let selector: Selector = args.entry.parse()?;
     let store = stores::existing(cx)?;
     let chat = stores::conversation(cx, &store)?;

@@ -6,9 +6,17 @@ use ctxlog::log::Seq;
 
 use crate::cli::errors::Failure;
 use crate::cli::human::{self, number, percent};
-use crate::cli::{Context, args, entry, stores};
+use crate::cli::{Context, entry, stores};
 
-pub fn run(cx: &mut Context, args: &args::Status) -> Result<u8, Failure> {
+#[derive(clap::Args, Debug, Default)]
+#[command(after_help = "EXAMPLES\n  ctxlog status\n  ctxlog status -c support-4411 --all")]
+pub struct Args {
+    /// Also the refusals by reason, the strategies and the lifetimes
+    #[arg(long)]
+    pub all: bool,
+}
+
+pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
     let store = stores::existing(cx)?;
     let chat = stores::conversation(cx, &store)?;
     let status = audit::status(&chat)?;

@@ -12,9 +12,25 @@ use ctxlog::store::{Listed, Name, StoreError};
 use crate::cli::errors::{Failure, INTEGRITY};
 use crate::cli::human::{self, number};
 use crate::cli::progress::Progress;
-use crate::cli::{Context, args, output, stores};
+use crate::cli::{Context, output, stores};
 
-pub fn run(cx: &mut Context, args: &args::Verify) -> Result<u8, Failure> {
+const VERIFY: &str = "\
+EXAMPLES
+  ctxlog verify                all conversations
+  ctxlog verify -c chat --json
+  ctxlog verify --salvage      read a damaged store from a copy of its files
+
+Exit code 3 when something does not hang together. The last lines say what no check can show.";
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = VERIFY)]
+pub struct Args {
+    /// Read a copy of the store's files; done by itself where the store cannot be opened
+    #[arg(long)]
+    pub salvage: bool,
+}
+
+pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
     let (store, mut broken) = open(cx, args)?;
     let chosen = match &cx.conversation {
         Some(_) => vec![stores::listed(cx, &store)?],
@@ -114,7 +130,7 @@ fn birth_name(store: &Store, id: ConversationId) -> Name {
 }
 
 /// Opens the store; where that fails for damage, a copy of what can be read of it.
-fn open(cx: &Context, args: &args::Verify) -> Result<(Store, Option<Failure>), Failure> {
+fn open(cx: &Context, args: &Args) -> Result<(Store, Option<Failure>), Failure> {
     if args.salvage {
         return Ok((stores::salvaged(cx)?, None));
     }

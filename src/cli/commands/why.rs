@@ -6,9 +6,21 @@ use ctxlog::log::{Body, MessageId, Seq, Skeleton, StandIn, StandInKind};
 
 use crate::cli::errors::Failure;
 use crate::cli::human::{self, things};
-use crate::cli::{Context, args, entry, stores};
+use crate::cli::{Context, entry, stores};
 
-pub fn run(cx: &mut Context, args: &args::Why) -> Result<u8, Failure> {
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "EXAMPLES\n  ctxlog why m18\n  ctxlog why m18 --at it:27   as things stood then"
+)]
+pub struct Args {
+    /// The message, as in m18
+    pub message: String,
+    /// The moment the question is about
+    #[arg(long, value_name = "SEL", default_value = "@")]
+    pub at: String,
+}
+
+pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
     let help = "messages are m and a number, as in m18; see them with `ctxlog window` or `log`";
     let id = entry::message_id(&args.message, help)?;
     let at: Selector = args.at.parse()?;

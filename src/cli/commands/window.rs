@@ -4,18 +4,45 @@ use ctxlog::audit::{self, Selector, ShownMessage, ShownWindow};
 use ctxlog::engine::Conversation;
 use ctxlog::formats::Rendered;
 
+use crate::cli::args::Body;
 use crate::cli::errors::{Failure, INTEGRITY};
 use crate::cli::human::{self, number};
-use crate::cli::{Context, args, output, stores};
+use crate::cli::{Context, output, stores};
 
-pub fn run(cx: &mut Context, args: &args::Window) -> Result<u8, Failure> {
+const WINDOW: &str = "\
+EXAMPLES
+  ctxlog window                               the window now, a line per message
+  ctxlog window --at it:27 --format text      all words that call 27 was sent
+  ctxlog window --at it:27 --format anthropic > request.json
+  ctxlog window --at it:27 --long             with the entry that put each message there
+
+What had to change for the provider's rules to hold is listed on stderr; --as-is changes nothing.";
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = WINDOW)]
+pub struct Args {
+    /// The moment
+    #[arg(long, value_name = "SEL", default_value = "@")]
+    pub at: String,
+    /// What to print: a request body, or all words
+    #[arg(long, value_enum)]
+    pub format: Option<Body>,
+    /// Repair nothing in the request body
+    #[arg(long, requires = "format")]
+    pub as_is: bool,
+    /// Also the entry that put each message there
+    #[arg(long)]
+    pub long: bool,
+}
+
+pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
     let selector: Selector = args.at.parse()?;
     let store = stores::existing(cx)?;
     let chat = stores::conversation(cx, &store)?;
     let place = selector.resolve(&chat)?;
     let shown = audit::window(&chat, place)?;
     differs(&shown)?;
-    match args.format.and_then(args::Body::profile) {
+    match args.format.and_then(Body::profile) {
         Some(profile) => {
             let loaded = chat.load_after(place.seq)?;
             body(cx, &loaded.render(profile, args.as_is))
