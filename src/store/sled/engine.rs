@@ -36,6 +36,8 @@ pub(super) struct Engine {
     dir: PathBuf,
     /// Whether everything is on the disk and nothing more will be written.
     settled: AtomicBool,
+    /// Whether its files were, before it was opened, what the last close left.
+    as_left: bool,
 }
 
 impl std::fmt::Debug for Engine {
@@ -71,11 +73,23 @@ impl Engine {
                             file,
                             dir: dir.to_owned(),
                             settled,
+                            as_left: false,
                         })
                     };
                 }
             }
         }
+    }
+
+    /// Says whether its files were what the last close left.
+    pub(super) const fn known(mut self, as_left: bool) -> Self {
+        self.as_left = as_left;
+        self
+    }
+
+    /// Whether its files were, before it was opened, what the last close left.
+    pub(super) const fn as_left(&self) -> bool {
+        self.as_left
     }
 
     fn tree(&self) -> Result<&::sled::Db, StoreError> {

@@ -6,7 +6,9 @@
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use super::{frame, keys};
 use crate::store::StoreError;
@@ -17,6 +19,10 @@ pub(super) const SEGMENT_BYTES: u64 = 512 << 10;
 /// the place up to which the log was safe.
 pub(super) const HEADER_BYTES: u64 = 20;
 const NAME: &str = "CTXLOG.closed";
+/// So many threads read headers of a large file: a disk that has to be waited for answers many at once.
+const READERS: u64 = 8;
+/// As many segments are read by one thread at least.
+const READER_SEGMENTS: u64 = 64;
 
 fn path(sled: &Path) -> PathBuf {
     sled.with_file_name(NAME)
@@ -56,10 +62,59 @@ pub(super) fn lift(sled: &Path) -> Result<(), StoreError> {
 /// not wholly covered by the snapshot.
 fn checksum(sled: &Path) -> std::io::Result<[u8; 12]> {
     let covered = snapshot(sled)?;
-    let mut file = File::open(sled.join("db"))?;
-    let length = file.metadata()?.len();
-    let (mut crc, mut start, mut bytes) = (0, 0, Vec::new());
-    while start < length {
+    let path = sled.join("db");
+    let length = fs::metadata(&path)?.len();
+    let segments = length.div_ceil(SEGMENT_BYTES);
+    let share = segments
+        .div_ceil(READERS)
+        .max(READER_SEGMENTS)
+        .saturating_mul(SEGMENT_BYTES);
+    let starts: Vec<u64> = (0..READERS)
+        .map(|n| n.saturating_mul(share))
+        .filter(|start| *start < length)
+        .collect();
+    let part = |start: u64| {
+        checksum_of(
+            &path,
+            start..length.min(start.saturating_add(share)),
+            covered,
+        )
+    };
+    let parts: Vec<std::io::Result<(u32, usize)>> = thread::scope(|scope| {
+        let (first, others) = starts.split_first().unzip();
+        let others: Vec<_> = others
+            .into_iter()
+            .flatten()
+            .map(|start| scope.spawn(|| part(*start)))
+            .collect();
+        let first = first.map(|start| part(*start));
+        let joined = others.into_iter().map(|other| {
+            let lost = |_| {
+                Err(std::io::Error::other(
+                    "a thread that reads sled's file failed",
+                ))
+            };
+            other.join().unwrap_or_else(lost)
+        });
+        first.into_iter().chain(joined).collect()
+    });
+    let mut crc = 0;
+    for part in parts {
+        let (of_part, bytes) = part?;
+        crc = crc32c::crc32c_combine(crc, of_part, bytes);
+    }
+    let mut sum = [0; 12];
+    sum.iter_mut()
+        .zip(length.to_be_bytes().into_iter().chain(crc.to_be_bytes()))
+        .for_each(|(to, from)| *to = from);
+    Ok(sum)
+}
+
+/// The checksum of a range of the file that begins with a segment, and over how many bytes it is.
+fn checksum_of(path: &Path, range: Range<u64>, covered: u64) -> std::io::Result<(u32, usize)> {
+    let mut file = File::open(path)?;
+    let (mut crc, mut start, mut total, mut bytes) = (0, range.start, 0_usize, Vec::new());
+    while start < range.end {
         bytes.clear();
         file.seek(SeekFrom::Start(start))?;
         Read::by_ref(&mut file)
@@ -70,13 +125,10 @@ fn checksum(sled: &Path) -> std::io::Result<[u8; 12]> {
             Read::by_ref(&mut file).take(rest).read_to_end(&mut bytes)?;
         }
         crc = crc32c::crc32c_append(crc, &bytes);
+        total = total.saturating_add(bytes.len());
         start = start.saturating_add(SEGMENT_BYTES);
     }
-    let mut sum = [0; 12];
-    sum.iter_mut()
-        .zip(length.to_be_bytes().into_iter().chain(crc.to_be_bytes()))
-        .for_each(|(to, from)| *to = from);
-    Ok(sum)
+    Ok((crc, total))
 }
 
 /// Where in the log a segment stands; `None` where its header does not say.

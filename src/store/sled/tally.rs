@@ -115,8 +115,8 @@ fn digest(owner: ConversationId, span: Span) -> u128 {
         .map_or(0, |bytes| u128::from_be_bytes(*bytes))
 }
 
-/// The tally in the tree, compared with what is there and with the one that was last synced.
-pub(super) fn verify(engine: &Engine, synced: Option<Tally>) -> Result<Tally, StoreError> {
+/// The tally in the tree, compared with the one that was last synced.
+pub(super) fn newest(engine: &Engine, synced: Option<Tally>) -> Result<Tally, StoreError> {
     let missing = || damaged("the tally of the store is missing or damaged".into());
     let tally = written(engine)?.ok_or_else(missing)?;
     let lost = synced.and_then(|synced| synced.groups.checked_sub(tally.groups));
@@ -126,6 +126,12 @@ pub(super) fn verify(engine: &Engine, synced: Option<Tally>) -> Result<Tally, St
              file for the file's end"
         )));
     }
+    Ok(tally)
+}
+
+/// The same, compared with what is there as well.
+pub(super) fn verify(engine: &Engine, synced: Option<Tally>) -> Result<Tally, StoreError> {
+    let tally = newest(engine, synced)?;
     match count(engine)? {
         Some(heads) if heads != tally.heads => Err(damaged(
             "the head records are not those that were last written: sled lost a page, and at \
