@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ctxlog::engine::{Budget, Conversation, Store};
 use ctxlog::log::{Author, MessageId, OpenCalls};
 use ctxlog::store::{Level, SledOptions, SledStore};
-use ctxlog::strategy::SlidingWindow;
+use ctxlog::strategy;
 
 use super::content::Said;
 
@@ -38,9 +38,15 @@ pub fn with_strategy(store: &Store, name: &str) -> Conversation {
 
 /// The same with another window.
 pub fn keeping(store: &Store, name: &str, groups: u64) -> Conversation {
+    under(store, name, &format!("sliding-window:keep={groups}"))
+}
+
+/// The same under another strategy.
+pub fn under(store: &Store, name: &str, spec: &str) -> Conversation {
+    let strategy = strategy::parse(spec).expect("a strategy");
     store
         .conversation(name)
-        .and_then(|chat| chat.with_strategy(SlidingWindow::new(groups)))
+        .and_then(|chat| chat.with_strategies(vec![strategy]))
         .and_then(|chat| chat.with_open_calls(OpenCalls::Keep))
         .expect("a conversation with a strategy")
 }

@@ -1,6 +1,6 @@
 //! Append and visit in a long conversation against a short one, ctxlog with itself.
 
-use ctxlog::engine::{Conversation, Store};
+use ctxlog::engine::Conversation;
 use ctxlog::store::Level;
 
 use crate::compare::{Comparison, Peer};
@@ -15,12 +15,25 @@ const SHORT: u64 = 1_000;
 /// How many messages are made at a time; a million at once would fill the memory.
 const CHUNK: u64 = 1_000;
 
+/// What the windows are kept to: so many groups, and a steady budget.
+const STRATEGIES: [&str; 2] = ["sliding-window:keep=20", "token-budget:limit=8000,keep=6"];
+
 pub fn run(setup: &Setup, table: &mut Table) {
+    for spec in STRATEGIES {
+        run_with(spec, setup, table);
+    }
+}
+
+fn run_with(spec: &str, setup: &Setup, table: &mut Table) {
     let (dir, stretch) = (setup.dir(), setup.sizes.stretch);
     let store = ours::open(&dir.path().join("ours"), Level::Buffered);
     let length = setup.sizes.length;
-    let long = conversation(setup, &store, "long", length);
-    let speed = |chat: &Conversation, from: u64| {
+    let conversation =
+        |name: &str, length| conversation(setup, ours::under(&store, name, spec), length);
+    let long = conversation("long", length);
+    // Both append the same words: texts differ in length, and so in what they cost.
+    let speed = |chat: &Conversation, round: u64| {
+        let from = length + round * stretch;
         let said = setup.source.stretch(Kind::Text, 0, from, stretch);
         let (took, ()) = timed(|| {
             append(chat, said);
@@ -29,17 +42,20 @@ pub fn run(setup: &Setup, table: &mut Table) {
         rate(stretch, took)
     };
     let comparison = Comparison {
-        measure: &format!("append and visit at {} messages, buffered", number(length)),
+        measure: &format!(
+            "append and visit at {} messages, buffered, {spec}",
+            number(length)
+        ),
         unit: Unit::PerSecond,
         rounds: setup.sizes.rounds,
     };
     let short = |round: u64| {
-        let chat = conversation(setup, &store, &format!("short {round}"), SHORT);
-        speed(&chat, SHORT)
+        let chat = conversation(&format!("short {round}"), SHORT);
+        speed(&chat, round)
     };
     let name = format!("the same at {}", number(SHORT));
     let peers = vec![Peer::new(&name, Goal::RatioAtLeast(0.8), short)];
-    let ours = |round: u64| speed(&long, length + round * stretch);
+    let ours = |round: u64| speed(&long, round);
     comparison.run(setup, table, ours, peers);
 }
 
@@ -50,8 +66,7 @@ fn append(chat: &Conversation, said: Vec<Said>) {
     }
 }
 
-fn conversation(setup: &Setup, store: &Store, name: &str, length: u64) -> Conversation {
-    let chat = ours::with_strategy(store, name);
+fn conversation(setup: &Setup, chat: Conversation, length: u64) -> Conversation {
     let mut from = 0;
     while from < length {
         let count = CHUNK.min(length - from);
@@ -59,6 +74,6 @@ fn conversation(setup: &Setup, store: &Store, name: &str, length: u64) -> Conver
         from += count;
         setup.step("appended to the conversation", from, length);
     }
-    ours::sync(store);
+    ours::sync(chat.store());
     chat
 }
