@@ -49,10 +49,18 @@ impl Prompt {
 
 /// A summariser that takes too little for any prompt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the summariser takes {window} bytes, of which the instructions leave nothing")]
+#[error(
+    "the summariser takes {window} bytes; the instructions take {instructions} and the summary of \
+     what came before {summary}, which leaves no room for the next message. Give it a larger window, \
+     or a smaller summary-max"
+)]
 pub struct TooNarrow {
     /// What it takes.
     pub window: u64,
+    /// What every prompt begins and ends with, in bytes.
+    pub instructions: u64,
+    /// The summary of the pieces before, in bytes; none yet in the first.
+    pub summary: u64,
 }
 
 /// A message as the prompt shows it.
@@ -126,11 +134,10 @@ impl Prompts {
             self.nonce = free_nonce(next_nonce(&self.nonce), &self.left);
         }
         let (before, after) = self.frame(so_far);
+        let framed = before.len().saturating_add(after.len());
         let window = self.window.unwrap_or(u64::MAX);
         let room = usize::try_from(window).unwrap_or(usize::MAX);
-        let room = room
-            .saturating_sub(before.len())
-            .saturating_sub(after.len());
+        let room = room.saturating_sub(framed);
         let (mut text, mut sources) = (before, Vec::new());
         let mut used = 0_usize;
         while let Some(mut piece) = self.left.pop_front() {
@@ -151,7 +158,13 @@ impl Prompts {
                 let most = fits.saturating_sub(line.len()).saturating_sub(2);
                 let cut = boundary(piece.left(), most);
                 if most == 0 || cut < PIECE_MIN.min(piece.left().len()) {
-                    return Err(TooNarrow { window });
+                    let summary = so_far.map_or(0, str::len);
+                    let bytes = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+                    return Err(TooNarrow {
+                        window,
+                        instructions: bytes(framed.saturating_sub(summary)),
+                        summary: bytes(summary),
+                    });
                 }
                 let body = piece.left().get(..cut).unwrap_or_default();
                 text.extend([line.as_str(), body, "\n\n"]);
