@@ -60,6 +60,7 @@ bugs! {
     CallIsSentTheWindowBefore = "call-is-sent-the-window-before", "replay", "A call hands out the window from before its visits.";
     OutlineForgetsSupersession = "outline-forgets-supersession", "replay", "From a snapshot on, what a real result stands for stays in the window.";
     SnapshotIsOneEntryLate = "snapshot-is-one-entry-late", "replay", "A snapshot is kept as that of the entry before the one after which it was taken.";
+    SnapshotPastItsForkPoint = "snapshot-past-its-fork-point", "replay", "A snapshot of the parent serves a fork that left it earlier.";
     LogsShareTheirPayloads = "logs-share-their-payloads", "isolation", "Payloads are found by their entry's number alone.";
     UndoForgetsWhatEntered = "undo-forgets-what-entered", "undo", "Undoing leaves in the window what the entry had brought in.";
     LastVisitIsNotRead = "last-visit-is-not-read", "crash", "Opening a log that ends with a visit passes it over.";
@@ -81,10 +82,6 @@ bugs! {
 
 /// Bugs whose feature does not exist yet: what goes wrong, and the feature.
 pub const PENDING: &[(&str, &str)] = &[
-    (
-        "a snapshot is used past its fork point",
-        "snapshots and forks",
-    ),
     ("redaction removes the hash as well", "redaction"),
     ("why names the wrong entry after a fork", "forks"),
 ];

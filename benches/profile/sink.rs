@@ -31,6 +31,10 @@ impl Backend for Sink {
         Ok(self.heads().get(&conversation).copied())
     }
 
+    fn first(&self, conversation: ConversationId) -> Result<Option<Seq>, StoreError> {
+        Ok(self.head(conversation)?.map(|_| Seq(0)))
+    }
+
     fn durable_head(&self, conversation: ConversationId) -> Result<Option<Head>, StoreError> {
         self.head(conversation)
     }

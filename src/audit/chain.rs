@@ -6,11 +6,14 @@
 //! a store is asked does not depend on which thread is faster.
 
 use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::engine::{Line, Store};
 use crate::log::{
-    Body, Commitment, ConversationId, Entry, Hash, Head, Kind, Seq, entry, payload, payload::Secret,
+    Body, Commitment, ConversationId, Entry, ForkPoint, Hash, Head, Kind, Seq, entry, payload,
+    payload::Secret,
 };
 use crate::store::{Backend, PayloadAt, PayloadRef, StoreError};
 
@@ -43,6 +46,8 @@ impl Payloads {
 #[derive(Debug)]
 pub(super) struct Chain {
     id: ConversationId,
+    /// Of a fork, whose entry stands where.
+    line: Option<Arc<Line>>,
     /// The newest entry that hangs together with those before it.
     pub(super) head: Option<Head>,
     /// The calls so far.
@@ -50,9 +55,11 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    pub(super) const fn new(id: ConversationId) -> Self {
+    /// The chain of a log; of a fork as far as what it was forked from can be told.
+    pub(super) fn of(store: &Store, id: ConversationId) -> Self {
         Self {
             id,
+            line: store.line(id).ok().flatten(),
             head: None,
             calls: 0,
         }
@@ -71,7 +78,7 @@ impl Chain {
         hash: Hash,
     ) -> Result<(), &'static str> {
         let prev = self.head.map_or(Hash::ZERO, |h| h.hash);
-        if entry.conversation != self.id {
+        if entry.conversation != self.owner(seq) {
             return Err("it belongs to another conversation");
         }
         if entry.seq != seq || seq != self.next() {
@@ -83,15 +90,32 @@ impl Chain {
         if entry.iteration.0 != self.calls.saturating_add(1) {
             return Err("its iteration does not follow from the calls before it");
         }
-        let opened = entry.body.kind() == Some(Kind::Opened);
-        if opened != (seq == Seq(0)) {
-            return Err("only the first entry, and it alone, opens a log");
-        }
+        self.opens(seq, &entry.body)?;
         if matches!(entry.body, Body::Called(_)) {
             self.calls = self.calls.saturating_add(1);
         }
         self.head = Some(Head { seq, hash });
         Ok(())
+    }
+
+    fn owner(&self, seq: Seq) -> ConversationId {
+        let owner = self.line.as_ref().and_then(|line| line.owner(seq));
+        owner.unwrap_or(self.id)
+    }
+
+    /// A log is opened by its first entry and by none behind it. Where a fork begins, it says so.
+    fn opens(&self, seq: Seq, body: &Body) -> Result<(), &'static str> {
+        let before = self.head.map(|head| ForkPoint {
+            parent: self.owner(head.seq),
+            at: head.seq,
+        });
+        let begins = before.is_none_or(|point| point.parent != self.owner(seq));
+        match body {
+            Body::Opened(opened) if begins && opened.fork == before => Ok(()),
+            Body::Opened(_) if begins => Err("it names another fork point than its own"),
+            _ if begins == (body.kind() == Some(Kind::Opened)) => Ok(()),
+            _ => Err("only the first entry, and it alone, opens a log"),
+        }
     }
 }
 
@@ -292,7 +316,7 @@ impl<'a> Reader<'a> {
     ) {
         let mut blobs = Ok(());
         if let Ok(Some(found)) = &found {
-            if link.seq == Seq(0) {
+            if matches!(&link.entry, Ok(entry) if matches!(entry.body, Body::Opened(_))) {
                 self.secret = payload::decode_secret(&found.bytes).ok();
             }
             blobs = self.blobs(&found.bytes);

@@ -29,7 +29,7 @@ pub fn trusted_prefix(store: &Store, listed: &Listed) -> Result<Trusted, Error> 
     let mut reading = Reading {
         store,
         listed,
-        chain: Chain::new(listed.conversation),
+        chain: Chain::of(store, listed.conversation),
         lost: Vec::new(),
         entries: Vec::new(),
     };

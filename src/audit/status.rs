@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::accuracy::{Accuracy, accuracy};
 use crate::engine::{Conversation, Error};
 use crate::log::{
-    Attempt, AttemptOutcome, Author, Body, Head, Iteration, Reading, Role, Seq, Skeleton,
-    VisitOutcome,
+    Attempt, AttemptOutcome, Author, Body, ForkPoint, Head, Iteration, Reading, Role, Seq,
+    Skeleton, VisitOutcome,
 };
 use crate::strategy::{option, parse};
 use crate::window::{Measure, MessageState, Projection, overhead};
@@ -58,6 +58,8 @@ pub struct Status {
     pub conversation: String,
     /// The head.
     pub head: Option<Head>,
+    /// Of a fork: the conversation it left, and the last entry that both share.
+    pub fork: Option<ForkPoint>,
     /// The newest call; 0 before the first.
     pub iteration: Iteration,
     /// The strategies in force.
@@ -149,6 +151,7 @@ pub fn status(chat: &Conversation) -> Result<Status, Error> {
         summaries: summaries(chat)?,
         conversation: chat.name().to_owned(),
         head,
+        fork: chat.forked()?,
         accuracy,
         pressure: pressure.into_iter().flatten().collect(),
         ..status
@@ -217,6 +220,7 @@ fn of_projection(p: &Projection) -> Status {
         schema: "ctxlog.status/1",
         conversation: String::new(),
         head: None,
+        fork: None,
         iteration: Iteration(count(p.sent().len())),
         strategies: p.chain().to_vec(),
         limit: token_limit(p.chain()),

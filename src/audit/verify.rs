@@ -108,7 +108,7 @@ pub(super) fn verify_by(
     let mut remember = BTreeSet::new();
     loop {
         let state = Passing::default().remembering(remember.clone());
-        let mut check = Check::new(listed, state);
+        let mut check = Check::new(store, listed, state);
         let head = check.pass(hands, store.backend(), progress)?;
         let named = check.state.named();
         if named.is_empty() {
@@ -142,12 +142,12 @@ struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    fn new(listed: &'a Listed, state: Passing) -> Self {
+    fn new(store: &Store, listed: &'a Listed, state: Passing) -> Self {
         Self {
             listed,
             state,
             laws: Laws::default(),
-            chain: Chain::new(listed.conversation),
+            chain: Chain::of(store, listed.conversation),
             chain_broken: None,
             broken: false,
             payloads: Payloads::default(),

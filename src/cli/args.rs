@@ -8,8 +8,8 @@ use ctxlog::engine::{Budget, Namespace};
 use ctxlog::formats::Profile;
 
 use super::commands::{
-    append, call, export, import, lint, log, pin, recall, replace, report, restore, self_test,
-    show, status, verify, why, window,
+    append, call, export, fork, import, lint, log, pin, recall, replace, report, restore,
+    self_test, show, status, verify, why, window,
 };
 
 /// Git for context windows: what the model saw, what left, and why.
@@ -176,6 +176,8 @@ pub enum Command {
     Window(window::Args),
     /// Explain a message: when it entered, who saw it, why it left, how to bring it back
     Why(why::Args),
+    /// Go on from an earlier moment, as a conversation of its own
+    Fork(fork::Args),
     /// Bring a message back, or undo a visit or edit
     Restore(restore::Args),
     /// Put words in the place of messages of the window (words on stdin, or --text)

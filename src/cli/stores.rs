@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ctxlog::engine::{Conversation, Namespace, Store};
-use ctxlog::log::{Door, Seq};
+use ctxlog::log::{ConversationId, Door, Seq};
 use ctxlog::store::{Listed, SledOptions, SledStore};
 
 use super::errors::{Failure, NO};
@@ -97,6 +97,12 @@ fn shown(store: &Store, listed: &Listed) -> String {
         Some(namespace) => format!("{name}  in {namespace}"),
         None => name,
     }
+}
+
+/// The name of a conversation; its id where it has none.
+pub fn name_of(all: &[Listed], id: ConversationId) -> String {
+    let listed = all.iter().find(|listed| listed.conversation == id);
+    listed.map_or_else(|| id.to_string(), |listed| listed.name.name.clone())
 }
 
 /// The conversation that is asked about.

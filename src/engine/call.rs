@@ -2,9 +2,8 @@
 
 use crate::formats::{Profile, RENDERER_VERSION, Rendered};
 use crate::log::{
-    Author, Block, BlockBody, Body, By, Called, Door, Hash, Iteration, Json, Message, MessageId,
-    OpenCalls, Part, PartBody, Provenance, RenderedBody, RequestReason, Role, Seq, Shape, Skeleton,
-    Trigger,
+    Author, Body, By, Called, Door, Hash, Iteration, Json, Message, MessageId, OpenCalls,
+    Provenance, RenderedBody, RequestReason, Role, Seq, Skeleton, Trigger,
 };
 use crate::planted::{Bug, planted};
 use crate::strategy::{self, Consolidation, Outlook, Visit, visit};
@@ -18,6 +17,7 @@ use super::consolidate::{Concluding, TRIES, file_conclusion, is_stale};
 use super::content::{Content, LoadPlan, LoadedWindow, Words};
 use super::conversation::{Conversation, Work, counts};
 use super::error::Error;
+use super::fork::interrupted;
 use super::known::State;
 use super::stage::{Meta, Stage};
 use super::summarizer::{self, Summarizer};
@@ -723,24 +723,7 @@ fn close(
     call: &CallInfo,
     meta: &Meta,
 ) -> Result<Seq, Error> {
-    let block = Block {
-        body: BlockBody::Text(INTERRUPTED.to_owned()),
-        extra: Vec::new(),
-    };
-    let body = PartBody::Result {
-        call: call.label.clone(),
-        name: Some(call.name.clone()),
-        content: vec![block],
-        shape: Shape::Text,
-        error: Some(true),
-        interim: false,
-        native: None,
-    };
-    let part = Part {
-        body,
-        extra: Vec::new(),
-    };
-    let message = Message::new(Role::Tool, Author::Engine, vec![part]);
+    let message = interrupted(call.label.clone(), call.name.clone());
     let meta = Meta {
         by: engine(&meta.by),
         provenance: Provenance::Synthetic,

@@ -18,6 +18,7 @@ use super::content::intact;
 use super::environment::{Environment, System};
 use super::error::{Error, Refusal};
 use super::known::{Known, State};
+use super::lineage::Lineage;
 use super::memory::{Held, Memory, Weight};
 use super::namespace::Namespace;
 use super::past::unchained;
@@ -27,7 +28,7 @@ use super::summarizer::{InFlight, Summarizer};
 /// A store of conversations.
 #[derive(Clone, Debug)]
 pub struct Store {
-    pub(super) backend: Arc<dyn Backend>,
+    pub(super) backend: Arc<Lineage>,
     environment: Arc<dyn Environment>,
     pub(super) memory: Arc<Memory<Inner>>,
     by: By,
@@ -134,7 +135,7 @@ impl Store {
     #[must_use]
     pub fn on(backend: Arc<dyn Backend>) -> Self {
         Self {
-            backend,
+            backend: Arc::new(Lineage::new(backend)),
             environment: Arc::new(System),
             memory: Arc::default(),
             pace: Pace::default(),
@@ -297,12 +298,11 @@ impl Store {
         name: Name,
         identity: Option<ConversationId>,
     ) -> Result<Conversation, Error> {
-        let random = || self.environment.random().map_err(Error::Randomness);
         let id = match identity {
             Some(id) => id,
-            None => ConversationId(first_half(random()?)),
+            None => self.new_id()?,
         };
-        let secret = Secret(random()?);
+        let secret = Secret(self.environment.random().map_err(Error::Randomness)?);
         let mut state = State::empty(secret, self.pace.clone());
         let meta = Meta {
             at: self.environment.now(),
@@ -338,6 +338,12 @@ impl Store {
         Ok(self.share(id, name, state))
     }
 
+    /// An identity that nobody has.
+    pub(super) fn new_id(&self) -> Result<ConversationId, Error> {
+        let random = self.environment.random().map_err(Error::Randomness)?;
+        Ok(ConversationId(first_half(random)))
+    }
+
     fn share(&self, id: ConversationId, name: Name, state: State) -> Conversation {
         let inner = Inner {
             id,
@@ -353,7 +359,7 @@ impl Store {
         }
     }
 
-    fn load(&self, id: ConversationId, name: Name) -> Result<Conversation, Error> {
+    pub(super) fn load(&self, id: ConversationId, name: Name) -> Result<Conversation, Error> {
         if let Some(inner) = self.memory.get(id) {
             let store = self.clone();
             return Ok(Conversation { store, inner });
@@ -370,15 +376,16 @@ impl Store {
         self.memory.forget(id);
     }
 
-    /// The secret of a log's lineage, which its first entry commits to.
+    /// The secret of a log's lineage, which its first own entry commits to.
     pub(super) fn secret(
         &self,
         id: ConversationId,
-        to: Option<Commitment>,
+        to: Option<(Seq, Commitment)>,
     ) -> Result<Secret, Error> {
-        let held = self.backend.payload(id, Seq(0), 0)?;
-        if let (Some(held), Some(to)) = (&held, &to) {
-            intact(Seq(0), held, to)?;
+        let first = to.as_ref().map_or(Seq(0), |(first, _)| *first);
+        let held = self.backend.payload(id, first, 0)?;
+        if let (Some(held), Some((_, to))) = (&held, &to) {
+            intact(first, held, to)?;
         }
         Ok(match held {
             Some(found) => payload::decode_secret(&found.bytes)?,
@@ -587,14 +594,15 @@ impl Conversation {
         if let Some(state) = self.held() {
             return Ok(state.secret);
         }
-        let Body::Opened(opened) = self.entry(Seq(0))?.body else {
+        let first = self.store.backend.first(self.id())?.unwrap_or(Seq(0));
+        let Body::Opened(opened) = self.entry(first)?.body else {
             return Err(Error::DamagedEntry {
                 conversation: self.id(),
-                seq: Seq(0),
+                seq: first,
                 reason: "it does not open the log".to_owned(),
             });
         };
-        let secret = self.store.secret(self.id(), Some(opened.secret))?;
+        let secret = self.store.secret(self.id(), Some((first, opened.secret)))?;
         Ok(*self.inner.secret.get_or_init(|| secret))
     }
 
@@ -626,7 +634,6 @@ impl Conversation {
         let work_on = Work {
             store: &self.store,
             secret: state.secret,
-            // A fork shares its parent's blobs; there are no forks yet, so each log is its lineage.
             lineage: self.inner.id,
             chain: &state.chain,
             counts: state.chain.iter().any(|s| counts(s.as_ref())),
@@ -719,7 +726,7 @@ impl Conversation {
             ControlFlow::Break(())
         })?;
         match found {
-            Some(entry) if entry.seq == seq && entry.conversation == self.id() => Ok(entry),
+            Some(entry) if entry.seq == seq && self.store.belongs(self.id(), &entry) => Ok(entry),
             Some(_) => Err(unchained(self.id(), seq)),
             None => {
                 let detail = format!("there is no entry {seq}");

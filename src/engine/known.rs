@@ -156,8 +156,8 @@ pub(super) struct Folded {
     pub pace: Pace,
     /// The last entry that stands where it was found, behind the one before.
     pub newest: Option<Head>,
-    /// What the first entry says of the lineage's secret.
-    pub secret: Option<Commitment>,
+    /// What the first own entry says of the lineage's secret.
+    pub secret: Option<(Seq, Commitment)>,
 }
 
 impl Folded {
@@ -172,11 +172,11 @@ impl Folded {
         let (mut fold, mut pace) = (Fold::default(), store.pace().clone());
         let (mut newest, mut secret) = (None, None);
         store.entries(id, Seq(0), to, &mut |mut sealed| {
-            if !follows(id, newest, &sealed) {
+            if !(follows(newest, &sealed) && store.belongs(id, &sealed.entry)) {
                 return ControlFlow::Break(());
             }
             if let Body::Opened(opened) = &sealed.entry.body {
-                secret = Some(opened.secret);
+                secret = Some((sealed.entry.seq, opened.secret));
             }
             let cut_off =
                 Some(sealed.head()) == head && matches!(sealed.entry.body, Body::Visited(_));
@@ -200,8 +200,8 @@ impl Folded {
 }
 
 /// Whether an entry stands where it was found, behind the newest before it.
-fn follows(id: ConversationId, newest: Option<Head>, sealed: &Sealed) -> bool {
+fn follows(newest: Option<Head>, sealed: &Sealed) -> bool {
     let (seq, prev) = newest.map_or((Seq(0), Hash::ZERO), |h| (h.seq.next(), h.hash));
     let entry = &sealed.entry;
-    entry.conversation == id && entry.seq == seq && entry.prev == prev
+    entry.seq == seq && entry.prev == prev
 }

@@ -14,8 +14,10 @@ mod due;
 mod edit;
 mod environment;
 mod error;
+mod fork;
 mod import;
 mod known;
+mod lineage;
 mod memory;
 mod namespace;
 mod past;
@@ -43,4 +45,5 @@ pub use summarizer::{Asked, SummarizeError, Summarizer, Summary};
 pub use views::{BufferMemory, ConsolidatingMemory, Remembered, SummaryMemory, SummaryPart};
 
 pub(crate) use content::intact;
+pub(crate) use lineage::Line;
 pub(crate) use past::ItemEntries;

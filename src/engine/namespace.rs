@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::log::{ConversationId, RequestReason};
-use crate::store::{Listed, Name};
+use crate::store::{Backend as _, Listed, Name};
 
 use super::conversation::{Store, absent};
 use super::error::{Error, Refusal};

@@ -159,6 +159,10 @@ impl Backend for MemoryStore {
         self.state().head(conversation)
     }
 
+    fn first(&self, conversation: ConversationId) -> Result<Option<Seq>, StoreError> {
+        Ok(self.state().first(conversation))
+    }
+
     fn durable_head(&self, conversation: ConversationId) -> Result<Option<Head>, StoreError> {
         self.head(conversation)
     }

@@ -238,6 +238,13 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// When the store cannot be read.
     fn head(&self, conversation: ConversationId) -> Result<Option<Head>, StoreError>;
 
+    /// The number of a log's first entry here: 0, or that of the first own entry of a fork. `None`
+    /// where there is no such conversation.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    fn first(&self, conversation: ConversationId) -> Result<Option<Seq>, StoreError>;
+
     /// The newest entry that is known to survive power loss.
     ///
     /// # Errors

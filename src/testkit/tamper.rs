@@ -230,6 +230,10 @@ impl Backend for Altered {
         self.inner.head(conversation)
     }
 
+    fn first(&self, conversation: ConversationId) -> Result<Option<Seq>, StoreError> {
+        self.inner.first(conversation)
+    }
+
     fn durable_head(&self, conversation: ConversationId) -> Result<Option<Head>, StoreError> {
         self.inner.durable_head(conversation)
     }

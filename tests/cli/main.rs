@@ -4,6 +4,7 @@
 mod data;
 mod editing;
 mod failures;
+mod forking;
 mod human;
 mod importing;
 mod live;

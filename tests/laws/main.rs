@@ -23,6 +23,7 @@ mod corners;
 #[path = "../common/data.rs"]
 mod data;
 mod files;
+mod forks;
 mod golden;
 mod passing;
 mod past;

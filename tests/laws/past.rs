@@ -38,6 +38,9 @@ impl Backend for Counting {
     fn head(&self, of: Id) -> Res<Option<Head>> {
         self.store.head(of)
     }
+    fn first(&self, of: Id) -> Res<Option<Seq>> {
+        self.store.first(of)
+    }
     fn durable_head(&self, of: Id) -> Res<Option<Head>> {
         self.store.durable_head(of)
     }

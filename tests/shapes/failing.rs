@@ -39,6 +39,10 @@ impl Backend for Failing {
         self.store.head(of)
     }
 
+    fn first(&self, of: ConversationId) -> Result<Option<Seq>, StoreError> {
+        self.store.first(of)
+    }
+
     fn durable_head(&self, of: ConversationId) -> Result<Option<Head>, StoreError> {
         self.store.durable_head(of)
     }

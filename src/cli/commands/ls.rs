@@ -1,7 +1,7 @@
 //! `ls`: what is here.
 
 use ctxlog::engine::Store;
-use ctxlog::log::Head;
+use ctxlog::log::{Head, Seq};
 use ctxlog::store::Listed;
 use serde::Serialize;
 
@@ -24,11 +24,16 @@ struct Line {
     entries: u64,
     strategies: Vec<String>,
     head: Option<Head>,
+    /// Of a fork: the name of the conversation it left, its id where it has none any more.
+    parent: Option<String>,
+    /// Of a fork: the last entry that both share.
+    forked_at: Option<Seq>,
 }
 
-fn look(store: &Store, listed: &Listed) -> Result<Line, Failure> {
+fn look(store: &Store, all: &[Listed], listed: &Listed) -> Result<Line, Failure> {
     let chat = store.by_id(listed.clone())?;
     let head = chat.head()?;
+    let fork = chat.forked()?;
     let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
     Ok(chat.with_projection(|p| Line {
         schema: "ctxlog.ls/1",
@@ -41,6 +46,8 @@ fn look(store: &Store, listed: &Listed) -> Result<Line, Failure> {
         entries: head.map_or(0, |h| h.seq.0.saturating_add(1)),
         strategies: p.chain().to_vec(),
         head,
+        parent: fork.map(|fork| stores::name_of(all, fork.parent)),
+        forked_at: fork.map(|fork| fork.at),
     })?)
 }
 
@@ -75,7 +82,7 @@ pub fn run(cx: &mut Context) -> Result<u8, Failure> {
     }
     let mut failed = None;
     for (listed, namespace) in chosen.iter().zip(elsewhere) {
-        match look(&store, listed) {
+        match look(&store, &all, listed) {
             Ok(line) if cx.json => cx.out.json(&line)?,
             Ok(line) => {
                 let namespace = named.then(|| namespace.unwrap_or_default());
@@ -116,6 +123,17 @@ pub fn run(cx: &mut Context) -> Result<u8, Failure> {
     }
 }
 
+/// Its name; of a fork also what it left, and where.
+fn name(line: &Line) -> String {
+    let name = human::escape(&line.conversation);
+    match (&line.parent, line.forked_at) {
+        (Some(parent), Some(at)) => {
+            format!("{name} (fork of {} after {at})", human::escape(parent))
+        }
+        _ => name,
+    }
+}
+
 fn row(line: &Line) -> [String; 6] {
     [
         number(line.messages),
@@ -123,6 +141,6 @@ fn row(line: &Line) -> [String; 6] {
         number(line.iterations),
         number(line.entries),
         line.head.map_or_else(String::new, |h| h.hash.short()),
-        human::escape(&line.conversation),
+        name(line),
     ]
 }

@@ -3,6 +3,7 @@
 pub mod append;
 pub mod call;
 pub mod export;
+pub mod fork;
 pub mod import;
 pub mod lint;
 pub mod log;

@@ -25,6 +25,10 @@ pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
         return Ok(0);
     }
     heading(cx, &status)?;
+    if let Some(fork) = status.fork {
+        let parent = human::escape(&stores::name_of(&store.list()?, fork.parent));
+        cx.text(&format!("fork of      {parent} after {}", fork.at), 13)?;
+    }
     picture(cx, &status)?;
     totals(cx, &status)?;
     last_change(cx, &chat, &status)?;

@@ -449,6 +449,11 @@ impl Backend for SledStore {
         Ok(span.map(|span| span.head))
     }
 
+    fn first(&self, conversation: ConversationId) -> Result<Option<Seq>, StoreError> {
+        let span = self.trusted(self.shared().span(conversation))?;
+        Ok(span.map(|span| span.first))
+    }
+
     fn durable_head(&self, conversation: ConversationId) -> Result<Option<Head>, StoreError> {
         self.trusted(self.shared().durable(conversation))
     }

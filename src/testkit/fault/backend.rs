@@ -36,6 +36,10 @@ impl Backend for FaultStore {
         self.read(Verb::Head)?.head(conversation)
     }
 
+    fn first(&self, conversation: ConversationId) -> Result<Option<Seq>, StoreError> {
+        self.read(Verb::Head)?.first(conversation)
+    }
+
     fn durable_head(&self, conversation: ConversationId) -> Result<Option<Head>, StoreError> {
         let mut medium = self.medium();
         medium.read(self.life, Verb::DurableHead)?;
