@@ -144,6 +144,8 @@ pub(super) struct Link {
     /// The rest is known when it was hashed.
     pub(super) hash: Hash,
     pub(super) payloads: Payloads,
+    /// Payloads that are not there, by their index.
+    pub(super) absent: Vec<u32>,
     /// What is wrong with its payloads.
     pub(super) lost: Vec<String>,
 }
@@ -187,9 +189,9 @@ impl Lot {
         for link in &mut self.links {
             link.hash = entry::hash(bytes(&link.bytes));
             let words = self.words.get(link.words.clone());
-            for words in words.into_iter().flatten() {
+            for (index, words) in (0_u32..).zip(words.into_iter().flatten()) {
                 let state = words.state(bytes);
-                link.count(state);
+                link.count(index, state);
             }
         }
     }
@@ -197,10 +199,13 @@ impl Lot {
 
 impl Link {
     /// Counts a payload: whether it is there, as committed to, or was destroyed on purpose.
-    fn count(&mut self, state: Result<bool, String>) {
+    fn count(&mut self, index: u32, state: Result<bool, String>) {
         let counter = match state {
             Ok(true) => &mut self.payloads.intact,
-            Ok(false) => &mut self.payloads.redacted,
+            Ok(false) => {
+                self.absent.push(index);
+                &mut self.payloads.redacted
+            }
             Err(what) => {
                 let seq = self.seq;
                 self.lost.push(format!("the payload of {seq}: {what}"));
@@ -293,11 +298,12 @@ impl<'a> Reader<'a> {
             words: from..from,
             hash: Hash::ZERO,
             payloads: Payloads::default(),
+            absent: Vec::new(),
             lost: Vec::new(),
         };
         let commitments = link.entry.as_ref().map(|e| e.body.commitments());
         for (index, committed) in (0_u32..).zip(commitments.unwrap_or_default()) {
-            self.words(&mut link, payload(index), committed);
+            self.words(&mut link, (index, payload(index)), committed);
         }
         if self.hashes {
             link.hash = entry::hash(bytes);
@@ -311,7 +317,7 @@ impl<'a> Reader<'a> {
     fn words(
         &mut self,
         link: &mut Link,
-        found: Result<Option<PayloadRef<'_>>, StoreError>,
+        (index, found): (u32, Result<Option<PayloadRef<'_>>, StoreError>),
         committed: Commitment,
     ) {
         let mut blobs = Ok(());
@@ -322,11 +328,12 @@ impl<'a> Reader<'a> {
             blobs = self.blobs(&found.bytes);
         }
         if self.hashes {
-            return link.count(match found {
+            let state = match found {
                 Err(error) => Err(error.to_string()),
                 Ok(None) => Ok(false),
                 Ok(Some(PayloadRef { salt, bytes })) => judge(&salt, &bytes, &committed, blobs),
-            });
+            };
+            return link.count(index, state);
         }
         let keep = |PayloadRef { salt, bytes }: PayloadRef<'_>| Salted {
             salt,

@@ -116,6 +116,7 @@ fn body_json(body: &Body) -> Value {
         Body::Returned(b) => serde_json::to_value(b),
         Body::Visited(b) => serde_json::to_value(b),
         Body::Edited(b) => serde_json::to_value(b),
+        Body::Redacted(b) => serde_json::to_value(b),
         Body::Noted(b) => serde_json::to_value(b),
         Body::Unknown { kind, bytes } => {
             Ok(json!({ "kind": kind, "bytes": STANDARD.encode(bytes) }))

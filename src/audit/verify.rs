@@ -7,7 +7,7 @@ use std::thread;
 use serde::Serialize;
 
 use crate::engine::{Error, Store};
-use crate::log::{Body, Entry, Hash, Head, Provenance, Seq};
+use crate::log::{Body, Entry, Hash, Head, Provenance, Redacted, Seq};
 use crate::store::{Backend, Listed, StoreError};
 use crate::window::Passing;
 
@@ -135,6 +135,7 @@ struct Check<'a> {
     /// Whether the store failed to show the whole log.
     broken: bool,
     payloads: Payloads,
+    destroyed: Destroyed,
     windows: Windows,
     first_bad: Option<Seq>,
     problems: Vec<String>,
@@ -151,6 +152,7 @@ impl<'a> Check<'a> {
             chain_broken: None,
             broken: false,
             payloads: Payloads::default(),
+            destroyed: Destroyed::default(),
             windows: Windows::default(),
             first_bad: None,
             problems: Vec::new(),
@@ -315,6 +317,7 @@ impl<'a> Check<'a> {
         };
         self.entries = self.entries.saturating_add(1);
         self.payloads = self.payloads.and(link.payloads);
+        self.destroyed.pass(entry, &link.absent);
         for what in link.lost.drain(..) {
             self.bad(Some(seq), what);
         }
@@ -354,7 +357,30 @@ impl<'a> Check<'a> {
         }
     }
 
+    /// Holds what is not there against what the log says was redacted.
+    fn redactions(&mut self) {
+        let Destroyed { absent, .. } = &self.destroyed;
+        let unsaid = absent.iter().filter(|place| !self.destroyed.says(**place));
+        let unsaid: Vec<Seq> = unsaid.map(|(seq, _)| *seq).collect();
+        let unfinished = self.destroyed.unfinished();
+        for seq in unsaid {
+            self.payloads.redacted = self.payloads.redacted.saturating_sub(1);
+            self.payloads.lost = self.payloads.lost.saturating_add(1);
+            let what =
+                format!("the payload of {seq} is gone, and no entry says that it was redacted");
+            self.bad(Some(seq), what);
+        }
+        for (by, seq) in unfinished {
+            let what = format!(
+                "the redaction {by} is not finished: words of {seq} are still there. Redact again to \
+                 finish it"
+            );
+            self.bad(Some(by), what);
+        }
+    }
+
     fn finish(mut self, recorded: Option<Head>) -> Verified {
+        self.redactions();
         let mut laws = BTreeMap::new();
         for &law in LAWS {
             let verdict = match self.laws.broken_at(law) {
@@ -394,5 +420,47 @@ impl<'a> Check<'a> {
             problems: self.problems,
             head: self.chain.head,
         }
+    }
+}
+
+/// What a log lacks, and what it says that it lacks.
+#[derive(Default)]
+struct Destroyed {
+    /// Payloads that are not there, in order.
+    absent: Vec<(Seq, u32)>,
+    /// The first entry whose payloads are there, but for one that opens a log.
+    held: Option<Seq>,
+    /// The entries that say so.
+    said: Vec<(Seq, Redacted)>,
+}
+
+impl Destroyed {
+    fn pass(&mut self, entry: &Entry, absent: &[u32]) {
+        let seq = entry.seq;
+        self.absent.extend(absent.iter().map(|index| (seq, *index)));
+        match &entry.body {
+            Body::Redacted(said) => self.said.push((seq, said.clone())),
+            Body::Opened(_) => {}
+            body if self.held.is_none() && body.commitments().len() > absent.len() => {
+                self.held = Some(seq);
+            }
+            _ => {}
+        }
+    }
+
+    fn says(&self, (seq, index): (Seq, u32)) -> bool {
+        self.said.iter().any(|(_, said)| said.names(seq, index))
+    }
+
+    /// Entries that say more than was done, each with one whose words are still there.
+    fn unfinished(&self) -> Vec<(Seq, Seq)> {
+        let held = |place: &&(Seq, u32)| self.absent.binary_search(place).is_err();
+        let one = |said: &Redacted| {
+            let whole = self.held.filter(|held| Some(*held) <= said.up_to);
+            whole.or_else(|| said.payloads.iter().find(held).map(|(seq, _)| *seq))
+        };
+        let said = self.said.iter();
+        said.filter_map(|(by, said)| Some((*by, one(said)?)))
+            .collect()
     }
 }

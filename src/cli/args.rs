@@ -8,7 +8,7 @@ use ctxlog::engine::{Budget, Namespace};
 use ctxlog::formats::Profile;
 
 use super::commands::{
-    append, call, export, fork, import, lint, log, pin, recall, replace, report, restore,
+    append, call, export, fork, import, lint, log, pin, recall, redact, replace, report, restore,
     self_test, show, status, verify, why, window,
 };
 
@@ -194,6 +194,8 @@ pub enum Command {
     /// End a pin
     #[command(after_help = "EXAMPLES\n  ctxlog unpin m18")]
     Unpin(pin::Args),
+    /// Destroy the words of a message, or of all, wherever they went
+    Redact(redact::Args),
     /// Say which rules of a provider a window breaks
     Lint(lint::Args),
     /// Check that the log hangs together

@@ -53,6 +53,17 @@ pub fn tell(entry: &Entry) -> Told {
         Body::Returned(b) => returned(b),
         Body::Visited(b) => visited(b),
         Body::Edited(b) => changed(&b.change),
+        Body::Redacted(b) => match b.asked {
+            Some(message) => format!(
+                "m{}  {}",
+                message.0,
+                human::things(
+                    u64::try_from(b.payloads.len()).unwrap_or(u64::MAX),
+                    "payload"
+                )
+            ),
+            None => "the whole conversation".to_owned(),
+        },
         Body::Noted(b) => format!("{}  {}", b.what, b.place),
         _ => "this version does not know its kind".to_owned(),
     };
@@ -78,6 +89,7 @@ fn word(body: &Body) -> (&'static str, &'static str) {
         Body::Appended(_) => ("+", "append"),
         Body::Called(_) => (">", "call"),
         Body::Returned(_) => ("<", "return"),
+        Body::Redacted(_) => ("x", "redact"),
         Body::Noted(_) => ("#", "note"),
         _ => ("?", "unknown"),
     }

@@ -148,6 +148,7 @@ fn dispatch(cx: &mut Context, command: &Command) -> Result<u8, Failure> {
         Command::Recall(args) => commands::recall::run(cx, args),
         Command::Pin(args) => commands::pin::run(cx, args, true),
         Command::Unpin(args) => commands::pin::run(cx, args, false),
+        Command::Redact(args) => commands::redact::run(cx, args),
         Command::Lint(args) => commands::lint::run(cx, args),
         Command::Verify(args) => commands::verify::run(cx, args),
         Command::Export(args) => commands::export::run(cx, args),

@@ -511,6 +511,15 @@ impl Conversation {
         self
     }
 
+    /// As the store lists it.
+    #[must_use]
+    pub fn listed(&self) -> Listed {
+        Listed {
+            name: self.inner.name.clone(),
+            conversation: self.inner.id,
+        }
+    }
+
     pub(super) fn in_flight(&self) -> &InFlight {
         &self.inner.in_flight
     }

@@ -101,8 +101,13 @@ impl Conversation {
                 let filed = append_bound(stage, work, &quote, &none, links, meta.clone())?;
                 entry = Some(filed);
             }
+            let quoted: Vec<Seq> = match how {
+                How::Quoted => messages.iter().map(|m| m.seq()).collect(),
+                _ => Vec::new(),
+            };
             let note = json!({
                 "tier": "log", "key": id.to_string(), "hits": hits, "how": how.name(), "entry": entry,
+                "quoted": quoted,
             });
             let note = Json(note.to_string());
             let mut last = file_noted(stage, "recall", ("", false), Some(&note), meta.clone())?;

@@ -660,6 +660,25 @@ pub struct Noted {
     pub content: Option<Commitment>,
 }
 
+/// Payloads that were destroyed, salts and bytes. Windows and digests are as they were.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Redacted {
+    /// The message that was asked for; none where all words of the conversation were.
+    pub asked: Option<Seq>,
+    /// All payloads of the entries up to this one went, but the secret that keys blobs.
+    pub up_to: Option<Seq>,
+    /// Others: the entry, and the payload's index in it.
+    pub payloads: Vec<(Seq, u32)>,
+}
+
+impl Redacted {
+    /// Whether it says that a payload was destroyed.
+    #[must_use]
+    pub fn names(&self, seq: Seq, index: u32) -> bool {
+        self.up_to.is_some_and(|up_to| seq <= up_to) || self.payloads.contains(&(seq, index))
+    }
+}
+
 /// The body of an entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -678,6 +697,8 @@ pub enum Body {
     Visited(Box<Visited>),
     /// An edit.
     Edited(Edited),
+    /// Payloads that were destroyed.
+    Redacted(Redacted),
     /// A note.
     Noted(Noted),
     /// A kind this version does not know, byte for byte.
@@ -701,6 +722,7 @@ impl Body {
             Self::Returned(_) => Kind::Returned.code(),
             Self::Visited(_) => Kind::Visited.code(),
             Self::Edited(_) => Kind::Edited.code(),
+            Self::Redacted(_) => Kind::Redacted.code(),
             Self::Noted(_) => Kind::Noted.code(),
             Self::Unknown { kind, .. } => *kind,
         }
@@ -743,7 +765,7 @@ impl Body {
             Self::Visited(v) => stand_ins(&v.change),
             Self::Edited(e) => stand_ins(&e.change).into_iter().chain(e.rest).collect(),
             Self::Noted(n) => n.content.into_iter().collect(),
-            Self::Called(_) | Self::Unknown { .. } => Vec::new(),
+            Self::Called(_) | Self::Redacted(_) | Self::Unknown { .. } => Vec::new(),
         }
     }
 }

@@ -215,6 +215,7 @@ fn encode_body(out: &mut Vec<u8>, entry: &Entry) -> Result<(), CodecError> {
         Body::Returned(b) => framed!(b),
         Body::Visited(b) => framed!(b),
         Body::Edited(b) => framed!(b),
+        Body::Redacted(b) => framed!(b),
         Body::Noted(b) => framed!(b),
         Body::Unknown { bytes, .. } => {
             out.extend_from_slice(bytes);
@@ -238,6 +239,7 @@ fn decode_body(kind: u8, bytes: &[u8]) -> Result<(By, Option<Key>, Body), CodecE
         Some(Kind::Returned) => framed!(Returned),
         Some(Kind::Visited) => framed!(Visited),
         Some(Kind::Edited) => framed!(Edited),
+        Some(Kind::Redacted) => framed!(Redacted),
         Some(Kind::Noted) => framed!(Noted),
         _ => {
             let by = By {

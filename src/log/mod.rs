@@ -13,8 +13,8 @@ pub mod skeleton;
 pub use body::{
     Appended, Attempt, Body, Called, Change, Commitment, Configured, Count, Door, EditAction,
     Edited, ForkPoint, Identity, Kind, Left, Noted, OpenCalls, Opened, PartKind, PartSkeleton,
-    Provenance, Ranges, Reading, Refused, RenderedBody, Returned, Settings, Skeleton, StandIn,
-    StandInKind, Trigger, Unit, Usage, Visited,
+    Provenance, Ranges, Reading, Redacted, Refused, RenderedBody, Returned, Settings, Skeleton,
+    StandIn, StandInKind, Trigger, Unit, Usage, Visited,
 };
 pub use entry::{By, CodecError, Entry, Key, Sealed};
 pub(crate) use hashing::Derived;

@@ -219,7 +219,7 @@ impl Outline {
         let visible = |seq| items.contains_key(&MessageId(seq));
         self.touched.note(entry, visible);
         match &entry.body {
-            Body::Opened(_) | Body::Noted(_) | Body::Returned(_) => {}
+            Body::Opened(_) | Body::Noted(_) | Body::Redacted(_) | Body::Returned(_) => {}
             Body::Called(_) => self.calls = self.calls.saturating_add(1),
             Body::Configured(c) => self.configured(entry.seq, c),
             Body::Appended(a) => self.appended(entry.seq, a, look)?,

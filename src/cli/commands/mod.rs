@@ -10,6 +10,7 @@ pub mod log;
 pub mod ls;
 pub mod pin;
 pub mod recall;
+pub mod redact;
 pub mod replace;
 pub mod report;
 pub mod restore;

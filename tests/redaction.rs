@@ -1,0 +1,305 @@
+//! Redaction: the words are gone wherever they went, and nothing else changes.
+
+use std::sync::Arc;
+
+use ctxlog::audit::{Verified, export, import_lines, verify, why};
+use ctxlog::engine::{
+    Content, Conversation, Redact, Replacement, Store, SummarizeError, Summarizer, Summary,
+};
+use ctxlog::log::{Message, MessageId, RequestReason, Seq, payload};
+use ctxlog::store::Level;
+use ctxlog::strategy::{Prompt, parse};
+use ctxlog::testkit::World;
+use ctxlog::testkit::generate::script;
+use ctxlog::window::Window;
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+const SECRET: &str = "hunter2-of-alice";
+
+fn verified(chat: &Conversation) -> Verified {
+    verify(chat.store(), &chat.listed(), &mut |_, _| {}).unwrap()
+}
+
+fn sound(chat: &Conversation) {
+    let verified = verified(chat);
+    assert!(verified.ok, "{:?}", verified.problems);
+    assert_eq!(verified.payloads.lost, 0);
+}
+
+fn exported(chat: &Conversation) -> String {
+    let mut out = Vec::new();
+    export(chat, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// The entries whose payloads hold a text, with blobs followed.
+fn holding(chat: &Conversation, text: &str) -> Vec<Seq> {
+    let backend = chat.store().backend();
+    let head = chat.head().unwrap().unwrap().seq;
+    let has = |bytes: &[u8]| bytes.windows(text.len()).any(|w| w == text.as_bytes());
+    let mut found = Vec::new();
+    for seq in (0..=head.0).map(Seq) {
+        for index in 0..u32::try_from(chat.entry(seq).unwrap().body.commitments().len()).unwrap() {
+            let Some(held) = backend.payload(chat.id(), seq, index).unwrap() else {
+                continue;
+            };
+            let blobs = payload::blobs_of(&held.bytes).unwrap();
+            let mut blobs = blobs
+                .into_iter()
+                .map(|b| backend.blob(chat.id(), b).unwrap().unwrap());
+            if has(&held.bytes) || blobs.any(|blob| has(&blob)) {
+                found.push(seq);
+            }
+        }
+    }
+    found
+}
+
+/// A summariser that says what it was shown.
+#[derive(Debug)]
+struct Parrot;
+
+impl Summarizer for Parrot {
+    fn name(&self) -> String {
+        "parrot".to_owned()
+    }
+
+    fn summarize(&self, prompt: &Prompt) -> Result<Summary, SummarizeError> {
+        let kept = prompt.text.contains(SECRET).then_some(SECRET);
+        Ok(Summary::new(format!(
+            "they said {}",
+            kept.unwrap_or("little")
+        )))
+    }
+}
+
+fn windows(chat: &Conversation, to: Seq) -> Vec<Window> {
+    (0..=to.0)
+        .map(|n| chat.window_after(Seq(n)).unwrap())
+        .collect()
+}
+
+/// A conversation in which a message was summarised, quoted, and shared with forks of two times.
+struct Told {
+    chat: Conversation,
+    early: Conversation,
+    late: Conversation,
+    said: MessageId,
+    other: MessageId,
+}
+
+fn told() -> Told {
+    let store = Store::in_memory().with_summarizer(Parrot);
+    let chat = store.conversation("a").unwrap();
+    let strategy = parse("summarize-oldest:limit=200,keep=2").unwrap();
+    let chat = chat.with_strategies(vec![strategy]).unwrap();
+    chat.append(Message::system("you help")).unwrap();
+    let long = format!("{SECRET} {}", "x".repeat(70_000));
+    let said = chat.append(Message::person(long)).unwrap().message();
+    let early = chat.fork(head(&chat), "early").unwrap();
+    chat.append(Message::model("noted")).unwrap();
+    for n in 0..4 {
+        let text = format!("question {n} {}", "y".repeat(300));
+        chat.append(Message::person(text)).unwrap();
+        chat.call().unwrap();
+        let text = format!("answer {n} {}", "z".repeat(300));
+        chat.append(Message::model(text)).unwrap();
+    }
+    chat.recall(said).unwrap();
+    let late = chat.fork(head(&chat), "late").unwrap();
+    late.append(Message::person("go on")).unwrap();
+    late.recall(said).unwrap();
+    let other = chat.append(Message::person("nothing to see")).unwrap();
+    let other = other.message();
+    Told {
+        chat,
+        early,
+        late,
+        said,
+        other,
+    }
+}
+
+fn head(chat: &Conversation) -> Seq {
+    chat.head().unwrap().unwrap().seq
+}
+
+#[test]
+fn lineage_claims_recalls_forks_and_blobs_go_with_a_message() {
+    let Told {
+        chat,
+        early,
+        late,
+        said,
+        other,
+    } = told();
+    let logs = [&chat, &early, &late];
+    let held = holding(&chat, SECRET);
+    assert!(held.len() >= 3, "{held:?}");
+    let heads = logs.map(head);
+    let seen: Vec<Vec<Window>> = logs
+        .iter()
+        .zip(heads)
+        .map(|(log, to)| windows(log, to))
+        .collect();
+
+    let plan = chat.plan_redaction(Redact::Message(said)).unwrap();
+    assert_eq!((plan.logs.len(), plan.blobs), (3, 1));
+    assert!(!plan.is_done());
+    let done = chat.redact(Redact::Message(said)).unwrap();
+    assert!(done.logs.iter().all(|log| log.filed.is_some()));
+    for ((log, to), seen) in logs.iter().zip(heads).zip(&seen) {
+        assert_eq!(holding(log, SECRET), [], "{}", log.name());
+        assert_eq!(holding(log, &"x".repeat(99)), [], "{}", log.name());
+        assert_eq!(&windows(log, to), seen, "no window changes");
+        sound(log);
+        assert!(verified(log).payloads.redacted > 0);
+        assert!(!exported(log).contains(SECRET));
+    }
+    let now = head(&chat);
+    assert!(why(&chat, said, now).unwrap().redacted);
+    let content = |id| chat.message_at(id, now).unwrap();
+    assert!(matches!(content(said), Content::Redacted));
+    assert!(!matches!(content(other), Content::Redacted));
+    assert!(
+        chat.plan_redaction(Redact::Message(said))
+            .unwrap()
+            .is_done()
+    );
+    chat.redact(Redact::Message(said)).unwrap();
+    assert_eq!(head(&chat), now, "asking again files nothing");
+    // It comes back elsewhere as it is, and goes on as ever.
+    let lines = exported(&chat);
+    let mut lines = lines.lines().map(|line| Ok(line.to_owned()));
+    let (back, _) = import_lines(&Store::in_memory(), &mut lines, None).unwrap();
+    sound(&back);
+    chat.call().unwrap();
+    chat.append(Message::model("and on it goes")).unwrap();
+    sound(&chat);
+}
+
+#[test]
+fn a_form_put_in_its_place_goes_with_the_message_and_a_claim_alone_leaves_its_sources() {
+    let store = Store::in_memory();
+    let chat = store.conversation("a").unwrap();
+    for n in 0..6 {
+        let text = if n == 2 {
+            SECRET.to_owned()
+        } else {
+            format!("line {n}")
+        };
+        let author = if n % 2 == 0 {
+            Message::person(text)
+        } else {
+            Message::model(text)
+        };
+        chat.append(author).unwrap();
+    }
+    let one = Replacement::range(2, 3).in_place();
+    chat.replace(&one, Message::person(format!("{SECRET} once more")))
+        .unwrap();
+    let both = Replacement::range(2, 4);
+    let claim = chat
+        .replace(&both, Message::person(format!("about {SECRET}")))
+        .unwrap();
+    let claim = MessageId(claim.first);
+    assert_eq!(holding(&chat, SECRET).len(), 3);
+    let sources = chat.plan_redaction(Redact::Message(claim)).unwrap();
+    assert_eq!(
+        sources.logs[0].goes.len(),
+        1,
+        "a claim alone leaves what it stands for"
+    );
+    chat.redact(Redact::Message(claim)).unwrap();
+    assert_eq!(holding(&chat, SECRET).len(), 2);
+    let message = chat.window_after(Seq(3)).unwrap().items[2].id;
+    chat.redact(Redact::Message(message)).unwrap();
+    assert_eq!(holding(&chat, SECRET), []);
+    sound(&chat);
+}
+
+#[test]
+fn a_payload_that_no_entry_says_was_redacted_is_lost() {
+    let store = Store::in_memory();
+    let chat = store.conversation("a").unwrap();
+    let said = chat.append(Message::person("hello")).unwrap().message();
+    chat.append(Message::model("hello")).unwrap();
+    store
+        .backend()
+        .destroy_payload(chat.id(), said.seq(), 0, Level::Synced)
+        .unwrap();
+    let found = verified(&chat);
+    assert!(!found.ok);
+    assert_eq!((found.payloads.redacted, found.payloads.lost), (0, 1));
+    assert_eq!(found.first_bad, Some(said.seq()));
+    let refused = chat
+        .redact(Redact::Message(MessageId(Seq(99))))
+        .unwrap_err();
+    assert_eq!(
+        refused.refusal().unwrap().reason,
+        RequestReason::NothingMatches
+    );
+}
+
+#[test]
+fn the_whole_conversation_goes_and_takes_what_forks_share() {
+    let store = Store::in_memory();
+    let chat = store.conversation("a").unwrap();
+    chat.append(Message::person(SECRET)).unwrap();
+    let fork = chat
+        .fork(chat.head().unwrap().unwrap().seq, "fork")
+        .unwrap();
+    let own = fork.append(Message::model("mine")).unwrap().message();
+    chat.append(Message::model(format!("you said {SECRET}")))
+        .unwrap();
+    chat.redact(Redact::Conversation).unwrap();
+    for log in [&chat, &fork] {
+        assert_eq!(holding(log, SECRET), []);
+        sound(log);
+    }
+    let head = fork.head().unwrap().unwrap().seq;
+    assert!(!matches!(
+        fork.message_at(own, head).unwrap(),
+        Content::Redacted
+    ));
+    assert!(chat.plan_redaction(Redact::Conversation).unwrap().is_done());
+    chat.append(Message::person("anew")).unwrap();
+    sound(&chat);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(80))]
+
+    #[test]
+    fn lineage_no_window_changes_and_the_chain_verifies(script in script(), picks in proptest::collection::vec(any::<Index>(), 1..4), forks in any::<Option<Index>>()) {
+        let mut world = World::run(&script, &[]).unwrap();
+        let head = world.head().unwrap();
+        let ids: Vec<MessageId> = world.chat.with_projection(|p| p.messages().iter().map(|m| m.id).collect()).unwrap();
+        prop_assume!(!ids.is_empty());
+        let fork = forks.map(|at| {
+            let at = Seq(at.index(usize::try_from(head.0).unwrap() + 1) as u64);
+            world.chat.fork_closing(at, "fork").unwrap()
+        });
+        let before = windows(&world.chat, head);
+        for pick in picks {
+            let id = ids[pick.index(ids.len())];
+            world.chat.redact(Redact::Message(id)).unwrap();
+            let after = world.chat.message_at(id, head).unwrap();
+            prop_assert!(matches!(after, Content::Redacted));
+            prop_assert!(world.chat.plan_redaction(Redact::Message(id)).unwrap().is_done());
+        }
+        prop_assert_eq!(windows(&world.chat, head), before);
+        for chat in [Some(&world.chat), fork.as_ref()].into_iter().flatten() {
+            let found = verified(chat);
+            prop_assert!(found.ok, "{:?}", found.problems);
+            prop_assert_eq!(found.payloads.lost, 0);
+        }
+        // From the entries and snapshots alone.
+        let cold = Store::on(Arc::clone(&world.backend)).by_id(world.chat.listed()).unwrap();
+        let now = cold.head().unwrap().unwrap().seq;
+        prop_assert_eq!(windows(&cold, now), windows(&world.chat, now));
+        world.perform_all(&script.ops).unwrap();
+        prop_assert!(verified(&world.chat).ok);
+    }
+}
