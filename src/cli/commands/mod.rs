@@ -1,8 +1,12 @@
 //! One file per command.
 
 pub mod append;
+pub mod bisect;
 pub mod call;
+pub mod context;
+pub mod diff;
 pub mod export;
+pub mod grep;
 pub mod import;
 pub mod lint;
 pub mod log;
