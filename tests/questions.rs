@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ctxlog::audit::{Came, Cause, Diff, Gone, Mark, Place, Sought, compare, context, diff, grep};
+use ctxlog::audit::{
+    Came, Cause, Diff, Gone, Mark, Place, Sought, compare, context, diff, grep, ranges,
+};
 use ctxlog::engine::{Content, Conversation};
 use ctxlog::log::{Body, Iteration, LeftReason, MessageId, Seq};
 use ctxlog::testkit::generate::{script, source};
@@ -365,6 +367,20 @@ proptest! {
             in_context(run, &run.world.chat);
             run.world.take_snapshots(5).unwrap();
             in_context(run, &run.world.anew().unwrap());
+        });
+    }
+
+    #[test]
+    fn ranges_name_the_messages_and_no_others(script in script(), picks in proptest::collection::vec(any::<bool>(), 1..40)) {
+        run_of(&Case::new(&script), &script, |run| {
+            let chat = &run.world.chat;
+            let all: Vec<Seq> = run.moments.last().unwrap().messages.iter().map(|m| Seq(m.id)).collect();
+            let some = all.into_iter().zip(picks.iter().cycle()).filter(|(_, pick)| **pick);
+            let some: Vec<Seq> = some.map(|(seq, _)| seq).collect();
+            let named = ranges(chat, &some).unwrap();
+            let named = chat.with_projection(|p| p.ids_in(&named)).unwrap();
+            let named: Vec<Seq> = named.into_iter().map(MessageId::seq).collect();
+            assert_eq!(named, some);
         });
     }
 

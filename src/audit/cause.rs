@@ -1,5 +1,8 @@
 //! Causes: the entry by which something in a window changed, as answers name it.
 
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
 use serde::Serialize;
 
 use super::export::outcome;
@@ -7,6 +10,7 @@ use crate::engine::{Conversation, Error};
 use crate::log::{
     Body, Change, Entry, Iteration, LeftReason, MessageId, Ranges, Seq, StandIn, StandInKind,
 };
+use crate::window::is_message;
 
 /// The entry by which something changed.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
@@ -89,6 +93,46 @@ pub(super) fn names(ranges: &Ranges, id: MessageId) -> bool {
         .0
         .iter()
         .any(|(first, last)| *first <= it && it <= *last)
+}
+
+/// Further apart than so many entries, two messages are not looked between.
+const APART: u64 = 64;
+
+/// Messages as ranges, which name every message between their ends. What lies far apart stands apart
+/// in any case, so that telling some messages costs about as much as reading them.
+///
+/// # Errors
+/// When the log cannot be read.
+pub fn ranges(chat: &Conversation, messages: &[Seq]) -> Result<Ranges, Error> {
+    let wanted: BTreeSet<Seq> = messages.iter().copied().collect();
+    let mut ranges: Vec<(Seq, Seq)> = Vec::new();
+    let mut near = wanted.iter().copied().peekable();
+    while let Some(first) = near.next() {
+        let mut last = first;
+        while let Some(next) = near.next_if(|s| s.0.saturating_sub(last.0) <= APART) {
+            last = next;
+        }
+        if first == last {
+            ranges.push((first, last));
+            continue;
+        }
+        let mut follows = false;
+        chat.store()
+            .entries(chat.id(), first, last, &mut |sealed| {
+                let seq = sealed.entry.seq;
+                if wanted.contains(&seq) {
+                    match ranges.last_mut().filter(|_| follows) {
+                        Some(range) => range.1 = seq,
+                        None => ranges.push((seq, seq)),
+                    }
+                    follows = true;
+                } else if is_message(&sealed.entry.body) {
+                    follows = false;
+                }
+                ControlFlow::Continue(())
+            })?;
+    }
+    Ok(Ranges(ranges))
 }
 
 fn leaving(

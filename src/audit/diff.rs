@@ -125,9 +125,6 @@ pub struct Diff {
     pub stayed: Vec<Seq>,
     /// What a prompt cache makes of it.
     pub cache: Cache,
-    /// The messages of both windows, in order; not part of the JSON.
-    #[serde(skip)]
-    pub windows: (Vec<Seq>, Vec<Seq>),
     /// The words of claims against what they stand for, and of contents against those before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub words: Option<Vec<WordDiff>>,
@@ -189,7 +186,6 @@ pub fn diff(
         stayed: stayed.map(|m| m.seq).collect(),
         cache,
         words,
-        windows: (before.order(), after.order()),
         from: before.side(),
         to: after.side(),
     })
@@ -309,10 +305,6 @@ impl<'a> Edge<'a> {
             return Ok(cause.clone());
         }
         Ok(Cause::of(&self.chat.entry(m.entered.seq)?))
-    }
-
-    fn order(&self) -> Vec<Seq> {
-        self.shown.messages.iter().map(|m| m.seq).collect()
     }
 
     fn side(self) -> Side {

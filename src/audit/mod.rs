@@ -26,7 +26,7 @@ mod words;
 pub use accuracy::{Accuracy, Ratio};
 pub use bisect::{Bisection, Verdict};
 pub use blame::{Blame, blame};
-pub use cause::Cause;
+pub use cause::{Cause, ranges};
 pub use chain::Payloads;
 pub use context::{Context, LOOK_BACK, Missing, context};
 pub use diff::{Amount, Cache, Came, Diff, Formed, Gone, Side, diff};

@@ -196,7 +196,7 @@ fn answer(cx: &mut Context, test: Test<'_>, search: &Bisection) -> Result<u8, Fa
     let text = cx.look.bold(&text);
     cx.text(&format!("{text}   ({runs}, no model was called)"), 2)?;
     if let Some(changes) = &done.changes {
-        super::diff::show(cx, changes)?;
+        super::diff::show(cx, changes, (test.chat, test.chat))?;
     }
     Ok(code)
 }

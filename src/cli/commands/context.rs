@@ -1,9 +1,10 @@
 //! `context`: what the model saw when it wrote a message, and what it no longer saw.
 
 use ctxlog::audit::{self, Context as Answer, Missing, ShownMessage};
+use ctxlog::engine::Conversation;
 use ctxlog::log::{MessageId, Seq};
 
-use super::diff::{cause, ranges};
+use super::diff::cause;
 use crate::cli::errors::{Failure, NO};
 use crate::cli::human::{self, number, things};
 use crate::cli::{Context, entry, stores};
@@ -19,6 +20,9 @@ pub struct Args {
     #[arg(long)]
     pub all: bool,
 }
+
+/// So many entries that took something are shown unless all are asked for.
+const SHOWN: usize = 12;
 
 pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
     let help = "messages are m and a number, as in m18; see them with `ctxlog window` or `log`";
@@ -42,7 +46,7 @@ pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
     for message in &window.messages {
         saw(cx, message)?;
     }
-    missing(cx, &answer)?;
+    missing(cx, &chat, &answer, args.all)?;
     if answer.looked_from > Seq(0) {
         let option = super::status::choice(cx, &chat);
         let command = cx.look.id(&format!("ctxlog context {id} --all{option}"));
@@ -105,7 +109,12 @@ fn saw(cx: &mut Context, message: &ShownMessage) -> Result<(), Failure> {
     cx.out.line(format!("{head}  {words}").trim_end())
 }
 
-fn missing(cx: &mut Context, answer: &Answer) -> Result<(), Failure> {
+fn missing(
+    cx: &mut Context,
+    chat: &Conversation,
+    answer: &Answer,
+    all_of: bool,
+) -> Result<(), Failure> {
     let many = |m: &Missing| u64::try_from(m.messages.len()).unwrap_or(u64::MAX);
     let all = answer.missing.iter().map(many).fold(0, u64::saturating_add);
     if all == 0 {
@@ -115,12 +124,24 @@ fn missing(cx: &mut Context, answer: &Answer) -> Result<(), Failure> {
         .look
         .bold(&format!("no longer saw {}", things(all, "message")));
     cx.text(&head, 2)?;
-    let window = answer.window.iter().flat_map(|w| &w.messages);
-    let missing = answer.missing.iter().flat_map(|m| &m.messages);
-    let mut logged: Vec<Seq> = window.map(|m| m.seq).chain(missing.copied()).collect();
-    logged.sort_unstable();
-    for part in &answer.missing {
-        let ids = cx.look.loud(&ranges(&part.messages, &logged));
+    let earlier = answer.missing.len().saturating_sub(SHOWN);
+    let (earlier, newest) = answer
+        .missing
+        .split_at_checked(if all_of { 0 } else { earlier })
+        .unwrap_or_default();
+    if !earlier.is_empty() {
+        let many = earlier.iter().map(many).fold(0, u64::saturating_add);
+        let entries = number(u64::try_from(earlier.len()).unwrap_or(u64::MAX));
+        let text = format!(
+            "  {} by {entries} earlier entries: --all",
+            things(many, "message")
+        );
+        cx.text(&cx.look.dim(&text), 4)?;
+    }
+    for part in newest {
+        let ids = cx
+            .look
+            .loud(&audit::ranges(chat, &part.messages)?.to_string());
         let count = things(many(part), "message");
         cx.text(&format!("  {ids}  {count}  {}", cause(&part.by)), 4)?;
     }

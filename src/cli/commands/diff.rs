@@ -1,7 +1,5 @@
 //! `diff`: what changed between two windows, each change with the entry that made it.
 
-use std::fmt::Write as _;
-
 use ctxlog::audit::{self, Came, Cause, Diff, Gone, Mark, Selector, WordDiff};
 use ctxlog::engine::{Conversation, Store};
 use ctxlog::log::{MessageId, Ranges, Seq};
@@ -46,7 +44,7 @@ pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
     if cx.json {
         cx.out.json(&diff)?;
     } else {
-        show(cx, &diff)?;
+        show(cx, &diff, (&first, &second))?;
         if !args.words && has_words(&diff) {
             let option = super::status::choice(cx, &first);
             let (a, b) = (
@@ -79,8 +77,12 @@ fn has_words(diff: &Diff) -> bool {
     !diff.formed.is_empty() || diff.entered.iter().any(|c| !c.stands_for.is_empty())
 }
 
-/// The difference for people.
-pub fn show(cx: &mut Context, diff: &Diff) -> Result<(), Failure> {
+/// The difference for people, with the conversations that it is of.
+pub fn show(
+    cx: &mut Context,
+    diff: &Diff,
+    chats: (&Conversation, &Conversation),
+) -> Result<(), Failure> {
     heading(cx, diff)?;
     let backward =
         diff.from.conversation == diff.to.conversation && diff.from.at.seq > diff.to.at.seq;
@@ -92,10 +94,10 @@ pub fn show(cx: &mut Context, diff: &Diff) -> Result<(), Failure> {
     }
     let gone = diff.left.iter().map(as_came).collect::<Vec<_>>();
     for gone in together(&gone) {
-        moved(cx, '-', &gone, &diff.windows.0)?;
+        moved(cx, '-', &gone, chats.0)?;
     }
     for came in together(&diff.entered) {
-        moved(cx, '+', &came, &diff.windows.1)?;
+        moved(cx, '+', &came, chats.1)?;
     }
     for formed in &diff.formed {
         let (before, after) = formed.tokens;
@@ -104,7 +106,7 @@ pub fn show(cx: &mut Context, diff: &Diff) -> Result<(), Failure> {
         let line = format!("~ {id:<10} {text}");
         change(cx, Some('~'), &line, &formed.by)?;
     }
-    stayed(cx, diff)?;
+    stayed(cx, diff, chats.1)?;
     cache(cx, diff)?;
     for words in diff.words.iter().flatten() {
         word_by_word(cx, words)?;
@@ -155,31 +157,6 @@ fn heading(cx: &mut Context, diff: &Diff) -> Result<(), Failure> {
         ""
     };
     cx.text(&format!("{head}   {sizes}{same}"), 2)
-}
-
-/// Ids as ranges: a range names what the window held between its ends.
-pub fn ranges(messages: &[Seq], window: &[Seq]) -> String {
-    let place = |seq: &Seq| window.iter().position(|s| s == seq);
-    let mut runs: Vec<(Seq, Seq, Option<usize>)> = Vec::new();
-    for seq in messages {
-        let at = place(seq);
-        let follows = |(_, last, end): &&mut (Seq, Seq, Option<usize>)| {
-            *last < *seq && end.is_some() && at == end.map(|n| n.saturating_add(1))
-        };
-        match runs.last_mut().filter(follows) {
-            Some(run) => (run.1, run.2) = (*seq, at),
-            None => runs.push((*seq, *seq, at)),
-        }
-    }
-    let mut out = String::new();
-    for (first, last, _) in runs {
-        let apart = if out.is_empty() { "" } else { " " };
-        let _ = write!(out, "{apart}{}", MessageId(first));
-        if first != last {
-            let _ = write!(out, "..{}", MessageId(last));
-        }
-    }
-    out
 }
 
 fn count(messages: &[Seq]) -> String {
@@ -246,8 +223,9 @@ fn together(entered: &[Came]) -> Vec<Came> {
 }
 
 /// Messages that left or came, by one entry.
-fn moved(cx: &mut Context, sign: char, what: &Came, window: &[Seq]) -> Result<(), Failure> {
-    let (ids, tokens) = (ranges(&what.messages, window), number(what.tokens));
+fn moved(cx: &mut Context, sign: char, what: &Came, chat: &Conversation) -> Result<(), Failure> {
+    let (ids, tokens) = (audit::ranges(chat, &what.messages)?, number(what.tokens));
+    let ids = ids.to_string();
     let stands = match what.stands_for.as_slice() {
         [] => String::new(),
         sources => format!(", stands for {} ({})", what.sources, count(sources)),
@@ -257,7 +235,7 @@ fn moved(cx: &mut Context, sign: char, what: &Came, window: &[Seq]) -> Result<()
     change(cx, Some(sign), &line, &what.by)
 }
 
-fn stayed(cx: &mut Context, diff: &Diff) -> Result<(), Failure> {
+fn stayed(cx: &mut Context, diff: &Diff, chat: &Conversation) -> Result<(), Failure> {
     if diff.stayed.is_empty() {
         return cx.text("= nothing is in both", 2);
     }
@@ -266,7 +244,10 @@ fn stayed(cx: &mut Context, diff: &Diff) -> Result<(), Failure> {
         .prefix
         .tokens
         .saturating_add(diff.cache.again.tokens);
-    let (ids, count) = (ranges(&diff.stayed, &diff.windows.1), count(&diff.stayed));
+    let (ids, count) = (
+        audit::ranges(chat, &diff.stayed)?.to_string(),
+        count(&diff.stayed),
+    );
     cx.text(
         &format!("= {ids:<10} {count}, {} tok unchanged", number(tokens)),
         4,

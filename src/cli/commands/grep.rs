@@ -147,10 +147,11 @@ fn says(cx: &mut Context, hit: &Hit) -> Result<(), Failure> {
     let look = cx.look;
     let found = human::escape(&hit.excerpt.found);
     let (found, rest) = (look.preview(&found, 11), human::columns_of(&found));
-    let room = look.width.saturating_sub(rest.saturating_add(13)) / 2;
-    let dots = if look.ascii { "..." } else { "…" };
+    let room = look.width.saturating_sub(rest.saturating_add(9));
+    let dots = if look.ascii { "..." } else { "\u{2026}" };
     let before: String = human::escape(&hit.excerpt.before).chars().rev().collect();
-    let cut: String = human::fit(&before, room, "").chars().rev().collect();
+    let cut: String = human::fit(&before, room / 2, "").chars().rev().collect();
+    let room = room.saturating_sub(human::columns_of(&cut));
     let after = human::fit(&human::escape(&hit.excerpt.after), room, dots);
     let found = if look.color { look.loud(&found) } else { found };
     cx.out.line(&format!("  says   {cut}{found}{after}"))
