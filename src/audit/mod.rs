@@ -1,30 +1,47 @@
 //! Questions about a log. Answers are values that serialise to the JSON that tools rely on.
 
 mod accuracy;
+mod bisect;
+mod blame;
+mod cause;
 mod chain;
+mod context;
+mod diff;
 mod each;
 mod export;
+mod grep;
 mod laws;
 mod lint;
 mod salvage;
 mod select;
 mod status;
+mod totals;
 mod trace;
 mod verify;
+mod walk;
 mod why;
 mod window;
+mod words;
 
 pub use accuracy::{Accuracy, Ratio};
+pub use bisect::{Bisection, Verdict};
+pub use blame::{Blame, blame};
+pub use cause::{Cause, ranges};
 pub use chain::Payloads;
+pub use context::{Context, LOOK_BACK, Missing, context};
+pub use diff::{Amount, Cache, Came, Diff, Formed, Gone, Side, diff};
 pub use each::{Answer, verify_each};
 pub use export::{
     ENTRY_SCHEMA, ExportError, entry_json, export, import_lines, neutral_json, outcome, readable,
 };
+pub use grep::{Excerpt, Found, Hit, Sight, Sought, grep};
 pub use laws::{LAWS, Laws};
 pub use lint::{Broken, Linted, lint};
 pub use salvage::{Trusted, trusted_prefix};
 pub use select::{PREFIX_DIGITS_MIN, Place, SelectError, Selector, Span};
 pub use status::{Category, Pressure, Status, status};
+pub use totals::{Replaced, Stored, Totals, totals};
 pub use verify::{Verified, Windows, verify};
 pub use why::{FormOf, Moment, Refusals, Seen, Stay, StayEnd, Why, why};
 pub use window::{ShownMessage, ShownWindow, Size, window};
+pub use words::{Mark, Stretch, WordDiff, compare};

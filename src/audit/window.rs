@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::engine::{Content, Conversation, Error, ItemEntries};
-use crate::log::{Author, Body, Count, Entry, Hash, Role, Seq, Skeleton, StandInKind};
+use crate::log::{Author, Body, Count, Entry, Hash, Ranges, Role, Seq, Skeleton, StandInKind};
 use crate::tokens::Encoding;
 use crate::window::{Item, Placed, Tokens, Window, grouped, is_message};
 
@@ -46,6 +46,9 @@ pub struct ShownMessage {
     pub form: Seq,
     /// Of a claim: the exact messages it stands for.
     pub stands_for: Vec<Seq>,
+    /// The same as ranges; not part of the JSON.
+    #[serde(skip)]
+    pub sources: Ranges,
     /// All its words joined; not part of the JSON, where they stand in `parts`.
     #[serde(skip)]
     pub words: String,
@@ -153,6 +156,7 @@ struct Seen {
     /// The messages that its own entry ties it to.
     ties: Vec<Seq>,
     stands_for: Vec<Seq>,
+    sources: Ranges,
 }
 
 impl Seen {
@@ -176,6 +180,7 @@ impl Seen {
         }
         let entered = entries.get(item.entered)?;
         let answers = first.parts.iter().filter_map(|p| p.answers);
+        let (sources, stands_for) = sources(chat, entries.get(id)?)?;
         Ok(Self {
             item: Item::new(item.place, item.id, item.form, committed),
             skeleton,
@@ -186,7 +191,8 @@ impl Seen {
             },
             pinned: item.pinned,
             ties: answers.map(|(seq, _)| seq).chain(continues).collect(),
-            stands_for: sources(chat, entries.get(id)?)?,
+            stands_for,
+            sources,
         })
     }
 
@@ -211,6 +217,7 @@ impl Seen {
             pinned: self.pinned,
             form: self.item.form,
             stands_for: self.stands_for,
+            sources: self.sources,
             words,
             tokens,
         }
@@ -218,11 +225,11 @@ impl Seen {
 }
 
 /// The messages that the claim of an entry stands for: those that its ranges name.
-fn sources(chat: &Conversation, entry: &Entry) -> Result<Vec<Seq>, Error> {
+fn sources(chat: &Conversation, entry: &Entry) -> Result<(Ranges, Vec<Seq>), Error> {
     let stand_ins = entry.body.change().map(|c| c.stand_ins.as_slice());
     let mut stand_ins = stand_ins.into_iter().flatten();
     let Some(claim) = stand_ins.find(|s| s.kind != StandInKind::Form) else {
-        return Ok(Vec::new());
+        return Ok(Default::default());
     };
     let mut found = Vec::new();
     for (first, last) in &claim.sources.0 {
@@ -235,5 +242,5 @@ fn sources(chat: &Conversation, entry: &Entry) -> Result<Vec<Seq>, Error> {
             ControlFlow::Continue(())
         })?;
     }
-    Ok(found)
+    Ok((claim.sources.clone(), found))
 }

@@ -8,8 +8,8 @@ use ctxlog::engine::{Budget, Namespace};
 use ctxlog::formats::Profile;
 
 use super::commands::{
-    append, call, export, fork, import, lint, log, pin, recall, redact, replace, report, restore,
-    self_test, show, status, verify, why, window,
+    append, bisect, call, context, diff, export, fork, grep, import, lint, log, pin, recall,
+    redact, replace, report, restore, self_test, show, status, verify, why, window,
 };
 
 /// Git for context windows: what the model saw, what left, and why.
@@ -178,6 +178,14 @@ pub enum Command {
     Why(why::Args),
     /// Go on from an earlier moment, as a conversation of its own
     Fork(fork::Args),
+    /// Show what the model saw when it wrote a message, and what it no longer saw
+    Context(context::Args),
+    /// Find a text: who said it, which calls could see it, which answered without it
+    Grep(grep::Args),
+    /// Show what changed between two windows, each change with its entry
+    Diff(diff::Args),
+    /// Find the first call whose window fails a test of your own
+    Bisect(bisect::Args),
     /// Bring a message back, or undo a visit or edit
     Restore(restore::Args),
     /// Put words in the place of messages of the window (words on stdin, or --text)

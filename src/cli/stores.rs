@@ -113,37 +113,9 @@ pub fn conversation(cx: &Context, store: &Store) -> Result<Conversation, Failure
 /// What the listing says of the conversation that is asked about.
 pub fn listed(cx: &Context, store: &Store) -> Result<Listed, Failure> {
     let mut all = store.list()?;
-    let lines = |of: &mut dyn Iterator<Item = &Listed>| {
-        let lines: Vec<String> = of.map(|l| format!("\n  {}", shown(store, l))).collect();
-        lines.concat()
-    };
-    let names = || lines(&mut all.iter());
+    let names = || lines(store, &mut all.iter());
     if let Some(name) = &cx.conversation {
-        let named: Vec<&Listed> = all.iter().filter(|l| l.name.name == *name).collect();
-        // Where no namespace is named, what is there without one goes first.
-        let own = |l: &Listed| Namespace::of(&l.name).is_ok_and(|n| n == store.namespace());
-        let found = match named.as_slice() {
-            [only] => Some(*only),
-            several => several.iter().copied().find(|l| own(l)),
-        };
-        if found.is_none() && !named.is_empty() {
-            let message = format!(
-                "'{name}' is the name of {} conversations:{}",
-                named.len(),
-                lines(&mut named.iter().copied())
-            );
-            let help = "choose one with --namespace";
-            return Err(Failure::usage("which-conversation", message, help));
-        }
-        return found.cloned().ok_or_else(|| {
-            let message = format!("there is no conversation '{name}'");
-            Failure::new(
-                NO,
-                "nothing-matches",
-                message,
-                format!("there are:{}", names()),
-            )
-        });
+        return by_name(store, &all, name);
     }
     if all.len() > 1 {
         let message = format!("there are {} conversations:{}", all.len(), names());
@@ -162,6 +134,40 @@ pub fn listed(cx: &Context, store: &Store) -> Result<Listed, Failure> {
         );
         let help = "bring one with `ctxlog import FILE` or begin one with `ctxlog append -c NAME`";
         Failure::new(NO, "nothing-matches", message, help)
+    })
+}
+
+/// The conversation of a name.
+pub fn called(store: &Store, name: &str) -> Result<Conversation, Failure> {
+    Ok(store.by_id(by_name(store, &store.list()?, name)?)?)
+}
+
+fn lines(store: &Store, of: &mut dyn Iterator<Item = &Listed>) -> String {
+    let lines: Vec<String> = of.map(|l| format!("\n  {}", shown(store, l))).collect();
+    lines.concat()
+}
+
+fn by_name(store: &Store, all: &[Listed], name: &str) -> Result<Listed, Failure> {
+    let named: Vec<&Listed> = all.iter().filter(|l| l.name.name == *name).collect();
+    // Where no namespace is named, what is there without one goes first.
+    let own = |l: &Listed| Namespace::of(&l.name).is_ok_and(|n| n == store.namespace());
+    let found = match named.as_slice() {
+        [only] => Some(*only),
+        several => several.iter().copied().find(|l| own(l)),
+    };
+    if found.is_none() && !named.is_empty() {
+        let message = format!(
+            "'{name}' is the name of {} conversations:{}",
+            named.len(),
+            lines(store, &mut named.iter().copied())
+        );
+        let help = "choose one with --namespace";
+        return Err(Failure::usage("which-conversation", message, help));
+    }
+    found.cloned().ok_or_else(|| {
+        let message = format!("there is no conversation '{name}'");
+        let there = lines(store, &mut all.iter());
+        Failure::new(NO, "nothing-matches", message, format!("there are:{there}"))
     })
 }
 

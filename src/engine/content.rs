@@ -2,8 +2,8 @@
 
 use crate::formats::{self, Profile, Rendered, render};
 use crate::log::{
-    Author, Body, Commitment, ConversationId, Fields, Json, Message, MessageId, Part, Role, Seq,
-    Settings, payload,
+    Author, Body, Commitment, ConversationId, Entry, Fields, Json, Message, MessageId, Part, Role,
+    Seq, Settings, payload,
     payload::{PayloadError, Secret},
 };
 use crate::store::{Backend, Payload, StoreError};
@@ -114,6 +114,18 @@ impl Conversation {
             Some(to) => self.words(secret, &|_, _| None).message(given, index, &to),
             None => Ok(Content::Redacted),
         }
+    }
+
+    /// The words that an entry at hand gave at a payload index.
+    pub(crate) fn content_of(&self, entry: &Entry, index: u32) -> Result<Content, Error> {
+        let commitments = entry.body.commitments();
+        let at = usize::try_from(index).ok();
+        let Some(to) = at.and_then(|at| commitments.get(at)) else {
+            return Ok(Content::Redacted);
+        };
+        let secret = self.secret()?;
+        self.words(&secret, &|_, _| None)
+            .message(entry.seq, index, to)
     }
 
     /// What an entry committed to at a payload index.

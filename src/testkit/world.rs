@@ -18,7 +18,7 @@ use crate::log::{
 use crate::store::{Backend, Listed, MemoryStore};
 use crate::strategy::{self, SlidingWindow, Strategy};
 use crate::tokens::Encoding;
-use crate::window::{Projection, Window};
+use crate::window::{Pace, Projection, Window};
 
 /// Anything that kept a check from its answer, or that is the answer.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -484,6 +484,23 @@ impl World {
         self.chat = chat.with_strategies(self.chain.clone())?;
         self.store = store;
         Ok(())
+    }
+
+    /// The conversation as a program finds it that has just opened the store: nothing of it is held.
+    ///
+    /// # Errors
+    /// When it cannot be found.
+    pub fn anew(&self) -> Result<Conversation, Error> {
+        Store::on(Arc::clone(&self.backend)).existing(&self.name)
+    }
+
+    /// Folds the log and keeps a snapshot every so many entries.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub fn take_snapshots(&self, every: u64) -> Result<(), Error> {
+        let store = Store::on(Arc::clone(&self.backend)).with_pace(Pace::every(every));
+        store.existing(&self.name)?.take_snapshots()
     }
 
     /// Options with the time of the operation that is next.

@@ -336,8 +336,15 @@ impl Outline {
         }
     }
 
+    /// The message by the engine that alone answers a call and is in the window.
+    #[must_use]
+    pub fn stand_in_of(&self, call: (Seq, u32)) -> Option<Seq> {
+        self.synthetic.get(&call).copied()
+    }
+
     /// The messages of the window that ranges name.
-    fn within(&self, ranges: &Ranges) -> Vec<Seq> {
+    #[must_use]
+    pub fn within(&self, ranges: &Ranges) -> Vec<Seq> {
         let mut found = Vec::new();
         for (first, last) in ranges.0.iter().filter(|(first, last)| first <= last) {
             let range = MessageId(*first)..=MessageId(*last);

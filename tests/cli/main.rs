@@ -8,6 +8,7 @@ mod forking;
 mod human;
 mod importing;
 mod live;
+mod looking;
 mod questions;
 mod self_test;
 mod shapes;

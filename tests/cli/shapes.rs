@@ -28,7 +28,7 @@ pub struct Head {
     pub hash: String,
 }
 
-#[derive(Deserialize, PartialEq, Debug)]
+#[derive(Deserialize, Clone, Copy, PartialEq, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Moment {
     pub seq: u64,
@@ -307,4 +307,232 @@ pub struct PinDone {
     pub message: String,
     pub pinned: bool,
     pub head: Head,
+}
+
+#[derive(Deserialize, PartialEq, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Cause {
+    pub seq: u64,
+    pub iteration: u64,
+    pub kind: String,
+    #[serde(deserialize_with = "present")]
+    pub reason: Option<String>,
+    #[serde(deserialize_with = "present")]
+    pub strategy: Option<String>,
+    pub by: String,
+    #[serde(deserialize_with = "present")]
+    pub stand_in: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Diff {
+    pub schema: String,
+    pub from: Side,
+    pub to: Side,
+    pub same: bool,
+    #[serde(deserialize_with = "present")]
+    pub tokens: Option<i64>,
+    pub left: Vec<Gone>,
+    pub entered: Vec<Came>,
+    pub formed: Vec<Formed>,
+    pub stayed: Vec<u64>,
+    pub cache: Cache,
+    /// With `--words` alone.
+    pub words: Option<Vec<WordDiff>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Side {
+    pub conversation: String,
+    pub at: Moment,
+    #[serde(deserialize_with = "present")]
+    pub call: Option<u64>,
+    pub digest: String,
+    pub size: Size,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gone {
+    pub messages: Vec<u64>,
+    pub tokens: u64,
+    pub by: Cause,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Came {
+    pub messages: Vec<u64>,
+    pub tokens: u64,
+    pub stands_for: Vec<u64>,
+    pub by: Cause,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Formed {
+    pub message: u64,
+    pub form: (u64, u64),
+    pub tokens: (u64, u64),
+    pub by: Cause,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Amount {
+    pub messages: u64,
+    pub tokens: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cache {
+    pub prefix: Amount,
+    pub read: Amount,
+    pub again: Amount,
+    pub settings_differ: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WordDiff {
+    pub message: u64,
+    pub against: Vec<u64>,
+    pub words: Vec<Stretch>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stretch {
+    pub mark: String,
+    pub text: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Context {
+    pub schema: String,
+    pub message: String,
+    #[serde(deserialize_with = "present")]
+    pub produced_by: Option<Moment>,
+    #[serde(deserialize_with = "present")]
+    pub call: Option<Moment>,
+    #[serde(deserialize_with = "present")]
+    pub model: Option<String>,
+    #[serde(deserialize_with = "present")]
+    pub window: Option<Window>,
+    pub missing: Vec<Missing>,
+    pub looked_from: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Missing {
+    pub messages: Vec<u64>,
+    pub by: Cause,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hit {
+    pub schema: String,
+    pub message: String,
+    pub entered: Moment,
+    pub role: String,
+    pub author: String,
+    pub forms: Vec<u64>,
+    pub excerpt: Excerpt,
+    pub seen: Vec<Sight>,
+    pub calls: u64,
+    #[serde(deserialize_with = "present")]
+    pub first_without: Option<u64>,
+    pub visible: bool,
+}
+
+#[derive(Deserialize, PartialEq, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Excerpt {
+    pub before: String,
+    pub found: String,
+    pub after: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sight {
+    pub first: u64,
+    pub last: u64,
+    #[serde(deserialize_with = "present")]
+    pub ended: Option<Cause>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bisected {
+    pub schema: String,
+    pub conversation: String,
+    pub good: u64,
+    #[serde(deserialize_with = "present")]
+    pub bad: Option<u64>,
+    #[serde(deserialize_with = "present")]
+    pub first_bad: Option<u64>,
+    pub candidates: Vec<u64>,
+    pub runs: Vec<Tested>,
+    #[serde(deserialize_with = "present")]
+    pub changes: Option<Diff>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tested {
+    pub iteration: u64,
+    pub verdict: String,
+    pub exit: i32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Blame {
+    pub message: u64,
+    pub entered: Cause,
+    #[serde(deserialize_with = "present")]
+    pub form: Option<Cause>,
+    #[serde(deserialize_with = "present")]
+    pub before: Option<Amount>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Totals {
+    pub method: String,
+    pub sent: Vec<u64>,
+    #[serde(deserialize_with = "present")]
+    pub median: Option<u64>,
+    #[serde(deserialize_with = "present")]
+    pub peak: Option<(u64, u64)>,
+    pub evicted: Amount,
+    pub stood_for: Amount,
+    pub replaced: Replaced,
+    pub restored: u64,
+    pub always: u64,
+    pub over_limit: u64,
+    pub stored: Stored,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Replaced {
+    pub forms: u64,
+    pub before: u64,
+    pub after: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stored {
+    pub entries: u64,
+    pub entry_bytes: u64,
+    pub payload_bytes: u64,
 }

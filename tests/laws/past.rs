@@ -5,8 +5,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ctxlog::audit::{LOOK_BACK, Place, context, diff};
 use ctxlog::engine::{Budget, Conversation, Store};
-use ctxlog::log::{ConversationId, Hash, Head, Iteration, Message, Seq, Unit};
+use ctxlog::log::{ConversationId, Hash, Head, Iteration, Message, MessageId, Seq, Unit};
 use ctxlog::store::{Backend, Batch, Level, Listed, MemoryStore, Name, Payload, StoreError};
 use ctxlog::strategy::{Frame, Plan, Strategy, parse};
 use ctxlog::testkit::generate::script;
@@ -196,6 +197,38 @@ fn why_costs_the_stay_and_not_the_log() {
             );
             assert_eq!(told, written.why(id).unwrap());
             assert!(!told.lives.is_empty());
+        }
+    }
+}
+
+#[test]
+fn diff_and_context_cost_the_window_and_not_the_log() {
+    let place = |seq| Place { seq, call: None };
+    for turns in [600, 2_400] {
+        let counting = Arc::new(Counting::default());
+        let written = long(&counting, "a", turns);
+        let backend: Arc<dyn Backend> = Arc::clone(&counting) as _;
+        let chat = Store::on(backend).existing("a").unwrap();
+        for iteration in (1..=turns as u64 - 10).step_by(97).map(Iteration) {
+            let call = written.call_at(iteration).unwrap();
+            let later = written.call_at(Iteration(iteration.0 + 5)).unwrap();
+            let head = written.head().unwrap().unwrap().seq;
+            for (a, b) in [(call, later), (later, call), (call, head), (head, call)] {
+                let (told, shown) =
+                    counting.shown_by(|| diff((&chat, place(a)), (&chat, place(b)), true).unwrap());
+                assert!(
+                    shown <= 8 * AT_MOST,
+                    "{shown} entries at {a} of {turns} turns"
+                );
+                assert!(!told.same);
+            }
+            let id = MessageId(Seq(call.0 + 1)); // what that call wrote
+            let (told, shown) = counting.shown_by(|| context(&chat, id, false).unwrap());
+            assert!(
+                shown <= LOOK_BACK + 8 * AT_MOST,
+                "{shown} entries for {id} of {turns} turns"
+            );
+            assert!(told.window.is_some());
         }
     }
 }

@@ -1,9 +1,13 @@
 //! One file per command.
 
 pub mod append;
+pub mod bisect;
 pub mod call;
+pub mod context;
+pub mod diff;
 pub mod export;
 pub mod fork;
+pub mod grep;
 pub mod import;
 pub mod lint;
 pub mod log;

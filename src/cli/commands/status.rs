@@ -1,8 +1,9 @@
 //! `status`: the window now, and what happened to the rest.
 
-use ctxlog::audit::{self, Status};
+use ctxlog::audit::{self, Amount, Status, Totals};
 use ctxlog::engine::Conversation;
 use ctxlog::log::Seq;
+use serde::Serialize;
 
 use crate::cli::errors::Failure;
 use crate::cli::human::{self, number, percent};
@@ -11,7 +12,7 @@ use crate::cli::{Context, entry, stores};
 #[derive(clap::Args, Debug, Default)]
 #[command(after_help = "EXAMPLES\n  ctxlog status\n  ctxlog status -c support-4411 --all")]
 pub struct Args {
-    /// Also the refusals by reason, the strategies and the lifetimes
+    /// Also totals: tokens call by call, what left, lifetimes, refusals by reason, cost, bytes
     #[arg(long)]
     pub all: bool,
 }
@@ -20,8 +21,17 @@ pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
     let store = stores::existing(cx)?;
     let chat = stores::conversation(cx, &store)?;
     let status = audit::status(&chat)?;
+    let totals = if args.all {
+        Some(audit::totals(&chat)?)
+    } else {
+        None
+    };
     if cx.json {
-        cx.out.json(&status)?;
+        let all = All {
+            status: &status,
+            totals,
+        };
+        cx.out.json(&all)?;
         return Ok(0);
     }
     heading(cx, &status)?;
@@ -30,12 +40,82 @@ pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
         cx.text(&format!("fork of      {parent} after {}", fork.at), 13)?;
     }
     picture(cx, &status)?;
-    totals(cx, &status)?;
+    so_far(cx, &status)?;
     last_change(cx, &chat, &status)?;
-    if args.all {
+    if let Some(totals) = &totals {
+        sums(cx, totals)?;
         details(cx, &status)?;
     }
     Ok(0)
+}
+
+/// A status, with the totals where they were asked for.
+#[derive(Serialize)]
+struct All<'a> {
+    #[serde(flatten)]
+    status: &'a Status,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    totals: Option<Totals>,
+}
+
+/// What the conversation came to: tokens call by call, what left, what came back, what it takes.
+fn sums(cx: &mut Context, t: &Totals) -> Result<(), Failure> {
+    if let (Some(median), Some((peak, at))) = (t.median, t.peak) {
+        let method = human::escape(&t.method);
+        let (median, peak) = (number(median), number(peak));
+        cx.text(
+            &format!("tokens       a call: median {median}, peak {peak} ({at})  by {method}"),
+            13,
+        )?;
+        let line = cx
+            .look
+            .sparkline(&t.sent, cx.look.width.saturating_sub(14).min(80));
+        cx.out.line(&format!("             {line}"))?;
+    }
+    let amount = |a: &Amount| {
+        format!(
+            "{}, {} tok",
+            human::things(a.messages, "message"),
+            number(a.tokens)
+        )
+    };
+    let (evicted, stood_for) = (amount(&t.evicted), amount(&t.stood_for));
+    cx.text(
+        &format!("left         evicted {evicted}; stood for {stood_for}"),
+        13,
+    )?;
+    if t.replaced.forms > 0 {
+        let (before, after) = (number(t.replaced.before), number(t.replaced.after));
+        let forms = human::things(t.replaced.forms, "new content");
+        cx.text(
+            &format!("replaced     {forms}, {before} -> {after} tok"),
+            13,
+        )?;
+    }
+    let restored = human::things(t.restored, "message");
+    let always = human::things(t.always, "message");
+    cx.text(
+        &format!("stayed       {always} seen by every call; {restored} came back after leaving"),
+        13,
+    )?;
+    if t.over_limit > 0 {
+        let visits = human::things(t.over_limit, "visit");
+        cx.text(&format!("over limit   {visits} ended above the limit"), 13)?;
+    }
+    let s = &t.stored;
+    let (entries, payloads) = (number(s.entry_bytes), number(s.payload_bytes));
+    cx.text(
+        &format!(
+            "bytes        {entries} of {} and {payloads} of words, before the store packs them",
+            things_of(s.entries)
+        ),
+        13,
+    )
+}
+
+fn things_of(entries: u64) -> String {
+    let end = if entries == 1 { "entry" } else { "entries" };
+    format!("{} {end}", number(entries))
 }
 
 fn heading(cx: &mut Context, s: &Status) -> Result<(), Failure> {
@@ -132,7 +212,7 @@ fn beside(s: &Status) -> String {
     overhead + &media
 }
 
-fn totals(cx: &mut Context, s: &Status) -> Result<(), Failure> {
+fn so_far(cx: &mut Context, s: &Status) -> Result<(), Failure> {
     let left = s.gone.saturating_add(s.covered);
     let refused = s.refusals.values().copied().fold(0, u64::saturating_add);
     let of = human::things(s.logged, "message");

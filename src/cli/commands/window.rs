@@ -1,12 +1,14 @@
 //! `window`: the exact window at a moment.
 
-use ctxlog::audit::{self, Selector, ShownMessage, ShownWindow};
+use ctxlog::audit::{self, Blame, Cause, Selector, ShownMessage, ShownWindow};
 use ctxlog::engine::Conversation;
 use ctxlog::formats::Rendered;
+use serde::Serialize;
 
+use super::diff::{cause, who};
 use crate::cli::args::Body;
 use crate::cli::errors::{Failure, INTEGRITY};
-use crate::cli::human::{self, number};
+use crate::cli::human::{self, Look, number};
 use crate::cli::{Context, output, stores};
 
 const WINDOW: &str = "\
@@ -94,6 +96,15 @@ pub fn repairs(cx: &Context, rendered: &Rendered) {
     }
 }
 
+/// A window with what put each message there.
+#[derive(Serialize)]
+struct Long<'a> {
+    #[serde(flatten)]
+    window: &'a ShownWindow,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    long: Option<Vec<Blame>>,
+}
+
 /// The window as JSON, as all its words, or as a line per message.
 pub fn show(
     cx: &mut Context,
@@ -102,27 +113,27 @@ pub fn show(
     whole: bool,
     long: bool,
 ) -> Result<u8, Failure> {
+    let blame = if long {
+        Some(audit::blame(chat, shown)?)
+    } else {
+        None
+    };
     if cx.json {
-        cx.out.json(shown)?;
+        cx.out.json(&Long {
+            window: shown,
+            long: blame,
+        })?;
         return Ok(0);
     }
-    heading(cx, shown)?;
+    let blame = blame.as_deref();
     if whole {
-        for message in &shown.messages {
-            let head = cx.look.bold(&format!("--- {}", about(message)));
-            let entry = if long {
-                cx.look.dim(&put_there(message))
-            } else {
-                String::new()
-            };
-            cx.out.line(format!("{head}{entry}").trim_end())?;
-            cx.out.line(&human::escape_lines(&message.words))?;
+        for line in text(cx.look, shown, blame) {
+            cx.out.line(&line)?;
         }
     } else {
-        rows(cx, shown, long)?;
-    }
-    digest(cx, shown)?;
-    if !whole {
+        cx.text(&heading(cx.look, shown), 2)?;
+        rows(cx, shown, blame)?;
+        cx.text(&digest(cx.look, shown), 2)?;
         cx.out.flush()?;
         let option = super::status::choice(cx, chat);
         let at = shown.at.seq;
@@ -133,21 +144,41 @@ pub fn show(
     Ok(0)
 }
 
-fn heading(cx: &mut Context, shown: &ShownWindow) -> Result<(), Failure> {
+/// All words of a window, under a line for each message.
+pub fn text(look: Look, shown: &ShownWindow, blame: Option<&[Blame]>) -> Vec<String> {
+    let wrapped = |line: String| {
+        if look.wraps {
+            human::wrap(&line, look.width, 2)
+        } else {
+            line
+        }
+    };
+    let mut lines = vec![wrapped(heading(look, shown))];
+    for (at, message) in shown.messages.iter().enumerate() {
+        lines.push(look.bold(&format!("--- {}", about(message))));
+        if let Some(blame) = blame.and_then(|b| b.get(at)) {
+            let mut told = vec![format!("    {}", cause(&blame.entered))];
+            told.extend(content(message, blame));
+            lines.extend(told.iter().map(|line| look.dim(line)));
+        }
+        lines.push(human::escape_lines(&message.words));
+    }
+    lines.push(wrapped(digest(look, shown)));
+    lines
+}
+
+fn heading(look: Look, shown: &ShownWindow) -> String {
     let size = &shown.size;
     let (tokens, method) = (
         number(size.tokens.amount),
         human::escape(&size.tokens.method),
     );
-    let head = cx.look.bold(&format!("window after {}", shown.at.seq));
-    cx.text(
-        &format!(
-            "{head}   {}   {}   {}   {tokens} tok by {method}",
-            shown.at.iteration,
-            human::things(size.messages, "message"),
-            human::things(size.groups, "group"),
-        ),
-        2,
+    let head = look.bold(&format!("window after {}", shown.at.seq));
+    format!(
+        "{head}   {}   {}   {}   {tokens} tok by {method}",
+        shown.at.iteration,
+        human::things(size.messages, "message"),
+        human::things(size.groups, "group"),
     )
 }
 
@@ -164,54 +195,62 @@ fn about(message: &ShownMessage) -> String {
     )
 }
 
-fn put_there(message: &ShownMessage) -> String {
-    let form = if message.form == message.seq {
-        String::new()
-    } else {
-        format!(" form {}", message.form)
-    };
-    format!(
-        "  by {} since {}{form}",
-        message.entered.seq, message.entered.iteration
-    )
+/// What gave a message another content, or what a claim stands for, with sizes before and after.
+fn content(message: &ShownMessage, blame: &Blame) -> Option<String> {
+    let sizes = blame.before.map_or_else(String::new, |before| {
+        let (before, after) = (number(before.tokens), number(message.tokens));
+        format!("  {before} -> {after} tok")
+    });
+    if let Some(form) = &blame.form {
+        return Some(format!("    content  {}{sizes}", cause(form)));
+    }
+    let sources = message.stands_for.as_slice();
+    let many = u64::try_from(sources.len()).unwrap_or(u64::MAX);
+    let many = human::things(many, "message");
+    (!sources.is_empty()).then(|| format!("    stands for {} ({many}){sizes}", message.sources))
 }
 
-fn rows(cx: &mut Context, shown: &ShownWindow, long: bool) -> Result<(), Failure> {
-    let rows: Vec<Vec<String>> = shown
-        .messages
-        .iter()
-        .map(|m| {
-            let mut row = vec![
-                m.id.clone(),
-                m.author.name().to_owned(),
-                number(m.tokens),
-                format!("since {}", m.entered.iteration),
-            ];
-            if long {
-                row.push(put_there(m).trim().to_owned());
+/// The entry that put a message there, in columns.
+fn put_there(by: &Cause) -> [String; 4] {
+    let (it, seq) = (by.iteration.to_string(), by.seq.to_string());
+    [it, seq, by.kind.to_owned(), who(by)]
+}
+
+fn rows(cx: &mut Context, shown: &ShownWindow, blame: Option<&[Blame]>) -> Result<(), Failure> {
+    let of = |at: usize| blame.and_then(|b| b.get(at));
+    let rows: Vec<Vec<String>> = (shown.messages.iter().enumerate())
+        .map(|(at, m)| {
+            let mut row = vec![m.id.clone(), m.author.name().to_owned(), number(m.tokens)];
+            match of(at) {
+                None => row.push(format!("since {}", m.entered.iteration)),
+                Some(blame) => row.extend(put_there(&blame.entered)),
             }
             row
         })
         .collect();
     let lines = human::table(&rows, &[2]);
-    for (line, message) in lines.iter().zip(&shown.messages) {
+    for (at, (line, message)) in lines.iter().zip(&shown.messages).enumerate() {
         let used = human::columns_of(line).saturating_add(2);
-        let stands = match message.stands_for.len() {
-            0 => String::new(),
-            n => format!("[stands for {n}] "),
+        let stands = match (message.stands_for.len(), blame) {
+            (0, _) | (_, Some(_)) => String::new(),
+            (n, None) => format!("[stands for {n}] "),
         };
         let words = cx
             .look
             .preview(&format!("{stands}{}", message.words.trim()), used);
         cx.out.line(format!("{line}  {words}").trim_end())?;
+        if let Some(told) = of(at).and_then(|blame| content(message, blame)) {
+            let told = cx.look.loud(&told);
+            cx.text(&told, 6)?;
+        }
     }
     Ok(())
 }
 
-fn digest(cx: &mut Context, shown: &ShownWindow) -> Result<(), Failure> {
+fn digest(look: Look, shown: &ShownWindow) -> String {
     let equal = match shown.recorded_digest {
-        Some(_) => cx.look.good("  equals the digest that the call recorded"),
+        Some(_) => look.good("  equals the digest that the call recorded"),
         None => String::new(),
     };
-    cx.text(&format!("digest {}{equal}", shown.digest), 2)
+    format!("digest {}{equal}", shown.digest)
 }
