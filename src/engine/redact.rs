@@ -240,7 +240,7 @@ impl Conversation {
     fn holding(&self, id: MessageId, head: Seq) -> Result<LogRedaction, Error> {
         let mut tainted = BTreeSet::from([id.seq()]);
         let mut found = Vec::new();
-        let mut filed = None;
+        let mut said = Vec::new();
         let wanted = |_, kind: Option<Kind>| {
             use Kind::{Appended, Edited, Noted, Redacted, Visited};
             matches!(kind, Some(Appended | Edited | Noted | Redacted | Visited))
@@ -258,9 +258,8 @@ impl Conversation {
                         return ControlFlow::Break(());
                     }
                 }
-                match &entry.body {
-                    Body::Redacted(r) if r.asked == Some(id.seq()) => filed = Some(entry.seq),
-                    _ => {}
+                if let Body::Redacted(r) = &entry.body {
+                    said.push((entry.seq, r.clone()));
                 }
                 ControlFlow::Continue(())
             })?;
@@ -268,11 +267,9 @@ impl Conversation {
             return Err(error);
         }
         let goes = self.still(found)?;
-        // What was made of it since belongs to another entry.
-        let newest = goes.iter().map(|goes| goes.seq).max();
         Ok(LogRedaction {
             log: self.listed(),
-            filed: filed.filter(|filed| Some(*filed) > newest),
+            filed: filed(&said, &goes),
             up_to: None,
             goes,
         })
@@ -345,17 +342,14 @@ impl Conversation {
     /// All payloads up to an entry, and what is made of them behind it.
     fn all(&self, up_to: Seq, head: Seq) -> Result<LogRedaction, Error> {
         let mut found = Vec::new();
-        let mut filed = None;
+        let mut said = Vec::new();
         let mut tainted = BTreeSet::new();
         let mut failed = None;
         let stretch = (Seq(0), head);
         self.store()
             .entries_of(self.id(), stretch, &|_, _| true, &mut |entry| {
-                if let Body::Redacted(r) = &entry.body
-                    && r.asked.is_none()
-                    && r.up_to >= Some(up_to)
-                {
-                    filed = Some(entry.seq);
+                if let Body::Redacted(r) = &entry.body {
+                    said.push((entry.seq, r.clone()));
                 }
                 if entry.seq > up_to {
                     match self.taints(entry, &mut tainted) {
@@ -386,11 +380,12 @@ impl Conversation {
         if let Some(error) = failed {
             return Err(error);
         }
+        let goes = self.still(found)?;
         Ok(LogRedaction {
             log: self.listed(),
-            goes: self.still(found)?,
+            filed: filed(&said, &goes),
             up_to: Some(up_to),
-            filed,
+            goes,
         })
     }
 
@@ -491,6 +486,16 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// The newest of the entries that say so, where together they name all that goes.
+fn filed(said: &[(Seq, Redacted)], goes: &[Goes]) -> Option<Seq> {
+    let named = |goes: &Goes| {
+        let mut said = said.iter();
+        said.any(|(_, said)| said.names(goes.seq, goes.index))
+    };
+    let newest = said.last().map(|(seq, _)| *seq);
+    newest.filter(|_| goes.iter().all(named))
 }
 
 impl LogRedaction {
