@@ -2,12 +2,16 @@
 
 mod accuracy;
 mod chain;
+mod checkpoint;
+mod compact;
 mod each;
 mod export;
 mod laws;
 mod lint;
 mod salvage;
 mod select;
+#[cfg(feature = "sign")]
+mod signing;
 mod status;
 mod trace;
 mod verify;
@@ -16,6 +20,10 @@ mod window;
 
 pub use accuracy::{Accuracy, Ratio};
 pub use chain::Payloads;
+pub use checkpoint::{
+    Breach, Checkpoint, Held, NOTES_BYTES_MAX, Note, NoteError, Signature, hold, read_notes,
+};
+pub use compact::{CompactError, compact};
 pub use each::{Answer, verify_each};
 pub use export::{
     ENTRY_SCHEMA, ExportError, entry_json, export, import_lines, neutral_json, outcome, readable,
@@ -24,6 +32,8 @@ pub use laws::{LAWS, Laws};
 pub use lint::{Broken, Linted, lint};
 pub use salvage::{Trusted, trusted_prefix};
 pub use select::{PREFIX_DIGITS_MIN, Place, SelectError, Selector, Span};
+#[cfg(feature = "sign")]
+pub use signing::{KeyError, PublicKey, SecretKey};
 pub use status::{Category, Pressure, Status, status};
 pub use verify::{Verified, Windows, verify};
 pub use why::{FormOf, Moment, Refusals, Seen, Stay, StayEnd, Why, why};

@@ -2,6 +2,7 @@
 
 mod args;
 mod commands;
+mod copying;
 mod demo;
 mod entry;
 mod errors;
@@ -149,7 +150,11 @@ fn dispatch(cx: &mut Context, command: &Command) -> Result<u8, Failure> {
         Command::Unpin(args) => commands::pin::run(cx, args, false),
         Command::Lint(args) => commands::lint::run(cx, args),
         Command::Verify(args) => commands::verify::run(cx, args),
+        Command::Checkpoint(args) => commands::checkpoint::run(cx, args),
+        Command::Compact(args) => commands::compact::run(cx, args),
         Command::Export(args) => commands::export::run(cx, args),
+        Command::Completions(args) => commands::completions::completions(cx, args),
+        Command::Man(args) => commands::completions::man(cx, args),
         Command::SelfTest(args) => commands::self_test::run(cx, args),
     }
 }

@@ -7,6 +7,7 @@ mod failures;
 mod human;
 mod importing;
 mod live;
+mod proving;
 mod questions;
 mod self_test;
 mod shapes;

@@ -2,6 +2,9 @@
 
 pub mod append;
 pub mod call;
+pub mod checkpoint;
+pub mod compact;
+pub mod completions;
 pub mod export;
 pub mod import;
 pub mod lint;
