@@ -11,5 +11,6 @@ mod proving;
 mod questions;
 mod self_test;
 mod shapes;
+mod snapshots;
 mod summaries;
 mod support;
