@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use ctxlog::store::{Backend, Level, SledStore};
 use serde_json::Value;
 
+use super::shapes::Verified;
 use super::support::Place;
 
 /// A place with a store, and a checkpoint of it in `kept`.
@@ -32,13 +33,14 @@ fn a_checkpoint_fits_its_log_and_says_what_came_since() {
     assert!(gaps.contains("no public key was given"), "{gaps}");
     let human = place.run(&["verify", "--checkpoint", "kept"]).done().out;
     assert!(human.contains("consistent   1 newer"), "{human}");
-    let none: Value = place.run(&["verify", "--json"]).done().json();
-    assert!(none["checkpoint"].is_null());
-    assert!(
-        none["not_covered"]
-            .to_string()
-            .contains("no checkpoint is kept")
-    );
+    let none: Verified = place.run(&["verify", "--json"]).done().json();
+    assert!(none.checkpoint.is_none());
+    assert!(none.not_covered[0].starts_with("no checkpoint is kept"));
+    let held: Verified = place.run(&verify).done().json();
+    let held = held.checkpoint.unwrap();
+    assert_eq!((held.ok, held.notes, held.after), (true, 1, 1));
+    assert_eq!((held.broken, held.signed_by), (None, None));
+    assert!(held.entries > 0);
 }
 
 #[test]
