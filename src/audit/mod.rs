@@ -5,6 +5,8 @@ mod bisect;
 mod blame;
 mod cause;
 mod chain;
+mod checkpoint;
+mod compact;
 mod context;
 mod diff;
 mod each;
@@ -14,6 +16,8 @@ mod laws;
 mod lint;
 mod salvage;
 mod select;
+#[cfg(feature = "sign")]
+mod signing;
 mod status;
 mod totals;
 mod trace;
@@ -28,6 +32,10 @@ pub use bisect::{Bisection, Verdict};
 pub use blame::{Blame, blame};
 pub use cause::{Cause, ranges};
 pub use chain::Payloads;
+pub use checkpoint::{
+    Breach, Checkpoint, Held, NOTES_BYTES_MAX, Note, NoteError, Signature, hold, read_notes,
+};
+pub use compact::{CompactError, compact};
 pub use context::{Context, LOOK_BACK, Missing, context};
 pub use diff::{Amount, Cache, Came, Diff, Formed, Gone, Side, diff};
 pub use each::{Answer, verify_each};
@@ -39,6 +47,8 @@ pub use laws::{LAWS, Laws};
 pub use lint::{Broken, Linted, lint};
 pub use salvage::{Trusted, trusted_prefix};
 pub use select::{PREFIX_DIGITS_MIN, Place, SelectError, Selector, Span};
+#[cfg(feature = "sign")]
+pub use signing::{KeyError, PublicKey, SecretKey};
 pub use status::{Category, Pressure, Status, status};
 pub use totals::{Replaced, Stored, Totals, totals};
 pub use verify::{Verified, Windows, verify};

@@ -12,6 +12,7 @@ use crate::store::{Backend, Listed, StoreError};
 use crate::window::Passing;
 
 use super::chain::{Chain, Link, Lot, Payloads, Reader};
+use super::checkpoint::{Held, NONE_KEPT};
 use super::laws::{LAWS, Laws};
 
 /// How many lots of entries may have been read and wait to be folded.
@@ -49,6 +50,8 @@ pub struct Verified {
     pub windows: Windows,
     /// Each law: `ok`, or `broken at s:N`.
     pub laws: BTreeMap<&'static str, String>,
+    /// What checkpoints kept elsewhere say of it; `None` where none was given.
+    pub checkpoint: Option<Held>,
     /// Entries of a source that took envelope or request; no law binds them.
     pub inferred_exceptions: u64,
     /// What no check here can show.
@@ -395,7 +398,7 @@ impl<'a> Check<'a> {
         let newest = recorded.map_or_else(|| "the head".to_owned(), |h| h.seq.to_string());
         let mut not_covered = vec![
             format!(
-                "no checkpoint is kept elsewhere: a log that was shortened together with its head record, or rewritten whole up to {newest}, looks like this one"
+                "{NONE_KEPT}: a log that was shortened together with its head record, or rewritten whole up to {newest}, looks like this one"
             ),
             "whether what was logged is what was said: times, usage and authors are as reported"
                 .to_owned(),
@@ -414,6 +417,7 @@ impl<'a> Check<'a> {
             payloads: self.payloads,
             windows: self.windows,
             laws,
+            checkpoint: None,
             inferred_exceptions: self.laws.inferred_exceptions,
             not_covered,
             first_bad: self.first_bad,

@@ -8,8 +8,9 @@ use ctxlog::engine::{Budget, Namespace};
 use ctxlog::formats::Profile;
 
 use super::commands::{
-    append, bisect, call, context, diff, export, fork, grep, import, lint, log, pin, recall,
-    redact, replace, report, restore, self_test, show, status, verify, why, window,
+    append, bisect, call, checkpoint, compact, completions, context, diff, export, fork, grep,
+    import, lint, log, pin, recall, redact, replace, report, restore, self_test, show, status,
+    verify, why, window,
 };
 
 /// Git for context windows: what the model saw, what left, and why.
@@ -208,10 +209,18 @@ pub enum Command {
     Lint(lint::Args),
     /// Check that the log hangs together
     Verify(verify::Args),
+    /// Print a commitment to each head, to keep elsewhere
+    Checkpoint(checkpoint::Args),
+    /// Write all logs anew into another directory, without what was destroyed
+    Compact(compact::Args),
     /// Write the log, or a request body, to stdout or a file
     Export(export::Args),
     /// Measure the reliability figures on this machine's own disk
     SelfTest(self_test::Args),
+    /// Write what a shell completes
+    Completions(completions::Args),
+    /// Write the manual pages
+    Man(completions::ManArgs),
 }
 
 /// A namespace from its text.

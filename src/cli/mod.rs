@@ -2,6 +2,7 @@
 
 mod args;
 mod commands;
+mod copying;
 mod demo;
 mod entry;
 mod errors;
@@ -155,7 +156,11 @@ fn dispatch(cx: &mut Context, command: &Command) -> Result<u8, Failure> {
         Command::Redact(args) => commands::redact::run(cx, args),
         Command::Lint(args) => commands::lint::run(cx, args),
         Command::Verify(args) => commands::verify::run(cx, args),
+        Command::Checkpoint(args) => commands::checkpoint::run(cx, args),
+        Command::Compact(args) => commands::compact::run(cx, args),
         Command::Export(args) => commands::export::run(cx, args),
+        Command::Completions(args) => commands::completions::completions(cx, args),
+        Command::Man(args) => commands::completions::man(cx, args),
         Command::SelfTest(args) => commands::self_test::run(cx, args),
     }
 }

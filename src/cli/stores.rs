@@ -11,7 +11,7 @@ use super::errors::{Failure, NO};
 use super::{Context, human};
 
 /// Whether a store could be created at the path.
-fn is_vacant(path: &Path) -> bool {
+pub fn is_vacant(path: &Path) -> bool {
     match std::fs::read_dir(path) {
         Ok(mut entries) => entries.next().is_none(),
         Err(error) => error.kind() == std::io::ErrorKind::NotFound,
@@ -32,6 +32,27 @@ fn options(cx: &Context) -> SledOptions {
     SledOptions::default().with_cache_bytes(cx.memory.cache_bytes())
 }
 
+/// How many bytes the files below a path have. Those that cannot be read are not counted.
+pub fn size(path: &Path) -> u64 {
+    let mut sum = 0_u64;
+    let mut due = vec![path.to_owned()];
+    while let Some(dir) = due.pop() {
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+            match entry.metadata() {
+                Ok(of) if of.is_dir() => due.push(entry.path()),
+                Ok(of) => sum = sum.saturating_add(of.len()),
+                Err(_) => {}
+            }
+        }
+    }
+    sum
+}
+
+/// A number of bytes for people.
+pub fn bytes(bytes: u64) -> String {
+    indicatif::BinaryBytes(bytes).to_string()
+}
+
 /// The store, which has to exist: asking creates nothing.
 pub fn existing(cx: &Context) -> Result<Store, Failure> {
     check(cx)?;
@@ -41,17 +62,27 @@ pub fn existing(cx: &Context) -> Result<Store, Failure> {
 
 /// The store, which has to exist, for a command that reads its logs through once.
 pub fn existing_for_one_pass(cx: &Context) -> Result<Store, Failure> {
+    existing_at(cx, &cx.store)
+}
+
+/// The same, of a store that lies elsewhere.
+pub fn existing_at(cx: &Context, path: &Path) -> Result<Store, Failure> {
     check(cx)?;
     let least = SledOptions::for_one_pass().cache_bytes;
     let options = SledOptions::default().with_cache_bytes(cx.memory.cache_bytes().min(least));
-    let backend = SledStore::open_existing_with(&cx.store, options)?;
+    let backend = SledStore::open_existing_with(path, options)?;
     Ok(on(cx, backend))
 }
 
 /// A damaged store, read from a copy of its files.
 pub fn salvaged(cx: &Context) -> Result<Store, Failure> {
+    salvaged_at(cx, &cx.store)
+}
+
+/// The same, of a store that lies elsewhere.
+pub fn salvaged_at(cx: &Context, path: &Path) -> Result<Store, Failure> {
     check(cx)?;
-    Ok(on(cx, SledStore::salvage(&cx.store)?))
+    Ok(on(cx, SledStore::salvage(path)?))
 }
 
 /// A server's address is no path: it may not become a directory that is called so.
@@ -66,7 +97,8 @@ fn is_path(cx: &Context) -> Result<(), Failure> {
     Err(Failure::usage("invalid-option", message, help))
 }
 
-fn check(cx: &Context) -> Result<(), Failure> {
+/// Whether there is something to open.
+pub fn check(cx: &Context) -> Result<(), Failure> {
     is_path(cx)?;
     if !is_vacant(&cx.store) {
         return Ok(());

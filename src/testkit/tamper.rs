@@ -189,6 +189,8 @@ pub struct Altered {
     conversation: ConversationId,
     stored: Stored,
     alteration: Alteration,
+    /// The head record, where it was altered as well.
+    head: Option<Head>,
 }
 
 impl Altered {
@@ -211,7 +213,19 @@ impl Altered {
             inner,
             conversation,
             alteration,
+            head: None,
         })
+    }
+
+    /// The same by somebody who wrote the head record anew as well, so that it is that of the altered
+    /// log: what no look at the store alone can tell.
+    ///
+    /// # Errors
+    /// When the last entry cannot be read, or there is none.
+    pub fn with_its_head(mut self) -> Result<Self, Failure> {
+        let (_, last) = self.stored.last_key_value().ok_or("no entry is left")?;
+        self.head = Some(entry::open(last)?.head());
+        Ok(self)
     }
 
     fn read_only() -> StoreError {
@@ -227,7 +241,10 @@ impl Backend for Altered {
     }
 
     fn head(&self, conversation: ConversationId) -> Result<Option<Head>, StoreError> {
-        self.inner.head(conversation)
+        match self.head {
+            Some(head) if conversation == self.conversation => Ok(Some(head)),
+            _ => self.inner.head(conversation),
+        }
     }
 
     fn first(&self, conversation: ConversationId) -> Result<Option<Seq>, StoreError> {
@@ -248,7 +265,7 @@ impl Backend for Altered {
         if conversation != self.conversation {
             return self.inner.entries(conversation, from, to, show);
         }
-        let head = self.inner.head(conversation)?.map_or(0, |head| head.seq.0);
+        let head = self.head(conversation)?.map_or(0, |head| head.seq.0);
         for n in from.0..=to.0.min(head) {
             let Some(bytes) = self.stored.get(&n) else {
                 return Err(StoreError::Damaged {

@@ -232,6 +232,8 @@ pub struct Verified {
     pub payloads: Payloads,
     pub windows: Windows,
     pub laws: BTreeMap<String, String>,
+    #[serde(deserialize_with = "present")]
+    pub checkpoint: Option<Held>,
     pub inferred_exceptions: u64,
     pub not_covered: Vec<String>,
     #[serde(deserialize_with = "present")]
@@ -239,6 +241,20 @@ pub struct Verified {
     pub problems: Vec<String>,
     #[serde(deserialize_with = "present")]
     pub head: Option<Head>,
+}
+
+/// What a checkpoint says of a log.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Held {
+    pub ok: bool,
+    pub notes: u64,
+    #[serde(deserialize_with = "present")]
+    pub broken: Option<String>,
+    pub entries: u64,
+    pub after: u64,
+    #[serde(deserialize_with = "present")]
+    pub signed_by: Option<String>,
 }
 
 #[derive(Deserialize)]

@@ -3,6 +3,9 @@
 pub mod append;
 pub mod bisect;
 pub mod call;
+pub mod checkpoint;
+pub mod compact;
+pub mod completions;
 pub mod context;
 pub mod diff;
 pub mod export;

@@ -1,14 +1,17 @@
 //! `verify`: does the log hang together?
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 
-use ctxlog::audit::{self, Verified};
+use ctxlog::audit::{self, Breach, Held, NOTES_BYTES_MAX, Note, Verified};
 use ctxlog::engine::Store;
 use ctxlog::log::{Body, ConversationId, Seq};
 use ctxlog::store::{Listed, Name, StoreError};
 
+use crate::cli::copying::Copy;
 use crate::cli::errors::{Failure, INTEGRITY};
 use crate::cli::human::{self, number};
 use crate::cli::progress::Progress;
@@ -18,6 +21,9 @@ const VERIFY: &str = "\
 EXAMPLES
   ctxlog verify                all conversations
   ctxlog verify -c chat --json
+  ctxlog verify --checkpoint elsewhere/ctxlog.note
+                               also hold the logs to what `ctxlog checkpoint` said of them
+  ctxlog verify --copy         leave the directory alone: read a temporary copy of it
   ctxlog verify --salvage      read a damaged store from a copy of its files
 
 Exit code 3 when something does not hang together. The last lines say what no check can show.";
@@ -28,10 +34,35 @@ pub struct Args {
     /// Read a copy of the store's files; done by itself where the store cannot be opened
     #[arg(long)]
     pub salvage: bool,
+    /// Hold the logs to these checkpoints, kept elsewhere ('-': stdin)
+    #[arg(long, value_name = "FILE")]
+    pub checkpoint: Option<PathBuf>,
+    /// Demand that the checkpoints are signed by this key: a file, or the key itself
+    #[cfg(feature = "sign")]
+    #[arg(long, value_name = "FILE|TEXT", requires = "checkpoint")]
+    pub public_key: Option<String>,
+    /// Touch nothing in the store's directory: verify a temporary copy of it, even while another
+    /// process has the store open
+    #[arg(long)]
+    pub copy: bool,
+    /// Where the copy is made, instead of the system's temporary directory
+    #[arg(long, value_name = "DIR", requires = "copy")]
+    pub copy_to: Option<PathBuf>,
 }
 
 pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
-    let (store, mut broken) = open(cx, args)?;
+    let kept = Kept::read(args)?;
+    stores::check(cx)?;
+    let copy = args.copy.then(|| Copy::of(cx, args.copy_to.as_deref()));
+    let copy = copy.transpose()?;
+    let done = verify(cx, args, &kept, copy.as_ref());
+    // Removed when the store on it is closed.
+    drop(copy);
+    done
+}
+
+fn verify(cx: &mut Context, args: &Args, kept: &Kept, copy: Option<&Copy>) -> Result<u8, Failure> {
+    let (store, mut broken) = open(cx, args, copy)?;
     let chosen = match &cx.conversation {
         Some(_) => vec![stores::listed(cx, &store)?],
         None => match store.list() {
@@ -52,6 +83,9 @@ pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
             if let Some(why) = &unopened {
                 unvouched(&mut verified, why);
             }
+            kept.hold(&store, listed, &mut verified)?;
+            let live = copy.and_then(|copy| copy.live).map(str::to_owned);
+            verified.not_covered.extend(live);
             if !verified.ok {
                 damaged.insert(listed.conversation);
                 broken = broken.take().or_else(|| Some(failure(&verified)));
@@ -70,6 +104,7 @@ pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
     if cx.conversation.is_none() {
         broken = broken.or(beside(&store, &damaged)?);
     }
+    broken = broken.or(kept.elsewhere(&chosen, cx.conversation.as_deref()));
     if chosen.is_empty() && broken.is_none() {
         // Says that there is nothing to verify.
         stores::listed(cx, &store)?;
@@ -129,14 +164,19 @@ fn birth_name(store: &Store, id: ConversationId) -> Name {
     name
 }
 
-/// Opens the store; where that fails for damage, a copy of what can be read of it.
-fn open(cx: &Context, args: &Args) -> Result<(Store, Option<Failure>), Failure> {
+/// Opens the store, or the copy of it; where that fails for damage, a copy of what can be read of it.
+fn open(
+    cx: &Context,
+    args: &Args,
+    copy: Option<&Copy>,
+) -> Result<(Store, Option<Failure>), Failure> {
+    let path = copy.map_or(cx.store.as_path(), Copy::path);
     if args.salvage {
-        return Ok((stores::salvaged(cx)?, None));
+        return Ok((stores::salvaged_at(cx, path)?, None));
     }
-    match stores::existing_for_one_pass(cx) {
+    match stores::existing_at(cx, path) {
         Ok(store) => Ok((store, None)),
-        Err(failure) if failure.exit == INTEGRITY => match stores::salvaged(cx) {
+        Err(failure) if failure.exit == INTEGRITY => match stores::salvaged_at(cx, path) {
             Ok(store) => {
                 if !cx.json {
                     output::note("the store does not open as it is; reading a copy of its files");
@@ -147,6 +187,129 @@ fn open(cx: &Context, args: &Args) -> Result<(Store, Option<Failure>), Failure> 
         },
         Err(failure) => Err(failure),
     }
+}
+
+/// The checkpoints that were kept elsewhere.
+#[derive(Default)]
+struct Kept {
+    notes: BTreeMap<ConversationId, Vec<Note>>,
+    /// The key that signed all of them, where one was asked for.
+    signed_by: Option<String>,
+}
+
+impl Kept {
+    fn read(args: &Args) -> Result<Self, Failure> {
+        let Some(path) = &args.checkpoint else {
+            return Ok(Self::default());
+        };
+        let notes = audit::read_notes(&small_file(path)?).map_err(|error| {
+            let message = format!("{} holds no checkpoints: {error}", path.display());
+            Failure::new(INTEGRITY, "invalid-checkpoint", message, WRONG_NOTE)
+        })?;
+        let signed_by = signed_by(args, &notes)?;
+        let mut kept = Self {
+            signed_by,
+            ..Self::default()
+        };
+        for note in notes {
+            let id = note.checkpoint.conversation();
+            kept.notes.entry(id).or_default().push(note);
+        }
+        Ok(kept)
+    }
+
+    fn hold(&self, store: &Store, listed: &Listed, to: &mut Verified) -> Result<(), Failure> {
+        let id = listed.conversation;
+        let notes = self.notes.get(&id).map_or(&[][..], Vec::as_slice);
+        Ok(audit::hold(
+            to,
+            store,
+            id,
+            notes,
+            self.signed_by.as_deref(),
+        )?)
+    }
+
+    /// Checkpoints of logs that are not here; of one conversation, that none speaks of it.
+    fn elsewhere(&self, chosen: &[Listed], asked: Option<&str>) -> Option<Failure> {
+        let here: BTreeSet<ConversationId> = chosen.iter().map(|l| l.conversation).collect();
+        let (message, help) = if let Some(name) = asked {
+            let spoken = here.iter().any(|id| self.notes.contains_key(id));
+            if self.notes.is_empty() || spoken {
+                return None;
+            }
+            (
+                format!("no checkpoint speaks of '{name}'"),
+                "give the checkpoint of this conversation",
+            )
+        } else {
+            let mut notes = self.notes.iter().filter(|(id, _)| !here.contains(id));
+            let (id, notes) = notes.next()?;
+            let line = notes.first().map_or(0, |note| note.line);
+            (
+                format!("the checkpoint in line {line} speaks of {id}, and no such log is here"),
+                "a log was removed whole, or the checkpoint is of another store",
+            )
+        };
+        Some(Failure::new(
+            INTEGRITY,
+            "unknown-conversation",
+            message,
+            help,
+        ))
+    }
+}
+
+const WRONG_NOTE: &str =
+    "give the file as `ctxlog checkpoint` wrote it; three lines, signatures after an empty one";
+
+/// Demands the signatures that are asked for.
+#[cfg(feature = "sign")]
+fn signed_by(args: &Args, notes: &[Note]) -> Result<Option<String>, Failure> {
+    let Some(given) = &args.public_key else {
+        return Ok(None);
+    };
+    let path = Path::new(given);
+    let text = if path.is_file() {
+        small_file(path)?
+    } else {
+        given.clone()
+    };
+    let key = audit::PublicKey::read(&text).map_err(|error| {
+        let help = "give the .pub file that `ctxlog checkpoint --new-key` wrote, or its text";
+        Failure::usage("invalid-key", format!("{given}: {error}"), help)
+    })?;
+    for note in notes {
+        key.check(note).map_err(|error| {
+            let help = "the checkpoint was changed, or somebody else wrote it";
+            Failure::new(INTEGRITY, "bad-signature", error.to_string(), help)
+        })?;
+    }
+    Ok(Some(key.name().to_owned()))
+}
+
+#[cfg(not(feature = "sign"))]
+#[allow(clippy::unnecessary_wraps, reason = "it fails where keys are known")]
+fn signed_by(_: &Args, _: &[Note]) -> Result<Option<String>, Failure> {
+    Ok(None)
+}
+
+/// A file of text that is not large, or stdin.
+pub fn small_file(path: &Path) -> Result<String, Failure> {
+    let failed = |error: std::io::Error| Failure::file("read", path, &error);
+    let mut text = String::new();
+    let limit = NOTES_BYTES_MAX.saturating_add(1);
+    let read = if path.as_os_str() == "-" {
+        std::io::stdin()
+            .lock()
+            .take(limit)
+            .read_to_string(&mut text)
+    } else {
+        let file = std::fs::File::open(path).map_err(failed)?;
+        file.take(limit).read_to_string(&mut text)
+    };
+    read.map_err(failed)?;
+    Ok(text)
 }
 
 fn tell(cx: &mut Context, verified: &Verified) -> Result<(), Failure> {
@@ -246,6 +409,9 @@ fn show(cx: &mut Context, v: &Verified) -> Result<(), Failure> {
     );
     row(cx, "windows", &windows)?;
     laws(cx, v)?;
+    if let Some(held) = &v.checkpoint {
+        row(cx, "checkpoint", &checkpoint(held))?;
+    }
     for problem in &v.problems {
         row(cx, "problem", problem)?;
     }
@@ -253,6 +419,18 @@ fn show(cx: &mut Context, v: &Verified) -> Result<(), Failure> {
         row(cx, "not covered", &format!(" {gap}"))?;
     }
     Ok(())
+}
+
+fn checkpoint(held: &Held) -> String {
+    let verdict = match held.broken {
+        None => format!("size {} consistent", number(held.entries)),
+        Some(Breach::Shortened) => "the log is shorter than it was".to_owned(),
+        Some(Breach::Rewritten) => "the log is not the one it was".to_owned(),
+        Some(Breach::Split) => "two histories of the log were vouched for".to_owned(),
+    };
+    let signed = held.signed_by.as_ref();
+    let signed = signed.map_or_else(String::new, |key| format!("   signed by {key}"));
+    format!("{verdict}   {} newer{signed}", number(held.after))
 }
 
 fn laws(cx: &mut Context, v: &Verified) -> Result<(), Failure> {
