@@ -4,8 +4,10 @@ mod accuracy;
 mod chain;
 mod each;
 mod export;
+mod lanes;
 mod laws;
 mod lint;
+mod page;
 mod salvage;
 mod select;
 mod status;
@@ -20,8 +22,13 @@ pub use each::{Answer, verify_each};
 pub use export::{
     ENTRY_SCHEMA, ExportError, entry_json, export, import_lines, neutral_json, outcome, readable,
 };
+pub use lanes::{
+    AbsenceColumns, CallColumns, FormColumns, KINDS, Lanes, LifeColumns, MessageColumns,
+    RefusalColumns, Sentence, VisitColumns, lanes,
+};
 pub use laws::{LAWS, Laws};
 pub use lint::{Broken, Linted, lint};
+pub use page::{PAGE_WORDS, PageOptions, Paged, page};
 pub use salvage::{Trusted, trusted_prefix};
 pub use select::{PREFIX_DIGITS_MIN, Place, SelectError, Selector, Span};
 pub use status::{Category, Pressure, Status, status};
