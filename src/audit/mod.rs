@@ -1,6 +1,7 @@
 //! Questions about a log. Answers are values that serialise to the JSON that tools rely on.
 
 mod accuracy;
+mod bundle;
 mod chain;
 mod each;
 mod export;
@@ -17,6 +18,7 @@ mod why;
 mod window;
 
 pub use accuracy::{Accuracy, Ratio};
+pub use bundle::{BUNDLE_SCHEMA, bundle, is_bundle};
 pub use chain::Payloads;
 pub use each::{Answer, verify_each};
 pub use export::{

@@ -19,8 +19,8 @@ const STYLE: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");
 
 /// SHA-256 of the script and the style, as the policy names them. A test holds them to the files.
-const SCRIPT_HASH: &str = "sha256-4+65rgtQ2Hv+S/upPyjLJBEgaTGP11LJiCsdPeTcPDY=";
-const STYLE_HASH: &str = "sha256-psdcmYeX3//BQmRXElx94OOqkL3zTZqP5KBVKtR3fv0=";
+const SCRIPT_HASH: &str = "sha256-gYTTyWQPKMLjDlgyo7gyKQ0tO3exXeXjJl+9sg+2/VQ=";
+const STYLE_HASH: &str = "sha256-2fNrMDxUdmAvBaCSEZ2gtDitqslvhLjU99EigeRVH6E=";
 
 /// Bytes of a message's words that a page holds unless more are asked for.
 pub const PAGE_WORDS: usize = 64 << 10;

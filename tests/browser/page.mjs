@@ -172,6 +172,7 @@ async function shoot(page, what) {
   await page.waitForTimeout(300);
   await page.fill("#find", "");
   await page.waitForTimeout(300);
+  await page.locator("#find").blur();
   await to(page, what.at - 1);
   await page.evaluate((m) => { [...document.querySelectorAll("#changed button")].find((b) => b.dataset.m === m)?.click(); }, what.pick);
   await page.screenshot({ path: what.screenshot });

@@ -322,7 +322,7 @@ function changes() {
   }
   const since = before();
   const list = events.slice(below(eventSeqs, since + 1), below(eventSeqs, cursor + 1));
-  $("changed-title").textContent = "CHANGED since " + (since < 0 ? "the beginning" : moment(since)) + "  " + number(list.length);
+  $("changed-title").textContent = "CHANGED since " + (since < 0 ? "the beginning" : moment(since)) + "  " + things(list.length, "change");
   changedList.set(list);
 }
 
@@ -408,7 +408,8 @@ function contents(m, given) {
   const nodes = [];
   for (const part of item.parts) {
     if (part.type !== "text") nodes.push(make("h2", part.type + (part.name ? " " + part.name : "")));
-    nodes.push(make("pre", part.text));
+    // The head of a result has no words of its own: what it holds follows.
+    if (part.text || part.type === "text") nodes.push(make("pre", part.text));
   }
   if (item.more) nodes.push(make("p", "\u2026 " + number(item.more) + " more bytes, see " + command("show", "s:" + given), "warn"));
   return nodes;

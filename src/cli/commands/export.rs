@@ -1,4 +1,4 @@
-//! `export`: the log, a request body, or a page to look at, to stdout or a file.
+//! `export`: the log, a bundle, a request body, or a page to look at, to stdout or a file.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use ctxlog::audit::{self, ExportError, PageOptions, Paged, Selector};
-use ctxlog::engine::Conversation;
+use ctxlog::engine::{Conversation, Store};
 use ctxlog::formats::Profile;
 
-use super::window;
+use super::{verify, window};
 use crate::cli::args::bytes;
 use crate::cli::errors::{Failure, INTEGRITY};
+use crate::cli::progress::Progress;
 use crate::cli::{Context, human, output, stores};
 
 /// What an export is written as.
@@ -25,6 +26,8 @@ pub enum Target {
     Anthropic,
     /// One HTML page that works offline: lives, reasons, the window at each call
     Html,
+    /// The whole log behind a line that says what it holds: `verify --bundle` checks it elsewhere
+    Bundle,
 }
 
 const EXPORT: &str = "\
@@ -33,6 +36,7 @@ EXAMPLES
   ctxlog export -c chat --format openai-chat --at it:27
   ctxlog export -c chat --format html -o chat.html
   ctxlog export -c chat --format html --no-words -o chat.html    ids, sizes and reasons only
+  ctxlog export -c chat --format bundle -o chat.bundle.jsonl     then: ctxlog verify --bundle FILE
   ctxlog export -c chat --salvage -o rest.jsonl    what can be trusted of a damaged log";
 
 #[derive(clap::Args, Debug)]
@@ -71,6 +75,7 @@ pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
     let profile = match args.format {
         Target::Ctxlog => return log(cx, args, &chat).map(|()| 0),
         Target::Html => return page(cx, args, &chat).map(|()| 0),
+        Target::Bundle => return bundle(cx, args, &store, &chat).map(|()| 0),
         Target::OpenaiChat => Profile::OpenAiChat,
         Target::Anthropic => Profile::Anthropic,
     };
@@ -86,8 +91,34 @@ pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
 }
 
 fn log(cx: &mut Context, args: &Args, chat: &Conversation) -> Result<(), Failure> {
+    lines(cx, args, &mut |out| audit::export(chat, out))
+}
+
+/// The log as it was found to hang together: one that does not is not given to others as whole.
+fn bundle(
+    cx: &mut Context,
+    args: &Args,
+    store: &Store,
+    chat: &Conversation,
+) -> Result<(), Failure> {
+    let listed = stores::listed(cx, store)?;
+    let mut progress = Progress::new(cx.progress, "verifying");
+    let verified = audit::verify(store, &listed, &mut |done, total| progress.at(done, total))?;
+    drop(progress);
+    if !verified.ok {
+        return Err(verify::failure(&verified));
+    }
+    lines(cx, args, &mut |out| audit::bundle(chat, &verified, out))
+}
+
+/// Writes lines of a log, one an entry, and says how many on stderr.
+fn lines(
+    cx: &mut Context,
+    args: &Args,
+    write: &mut dyn FnMut(&mut dyn Write) -> Result<u64, ExportError>,
+) -> Result<(), Failure> {
     let Some(path) = &args.output else {
-        return match audit::export(chat, &mut cx.out) {
+        return match write(&mut cx.out) {
             // The reader has gone: that is its own business.
             Err(ExportError::Io(e)) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
             done => done.map(|_| ()).map_err(Failure::from),
@@ -95,7 +126,7 @@ fn log(cx: &mut Context, args: &Args, chat: &Conversation) -> Result<(), Failure
     };
     let mut lines = 0;
     to_file(path, &mut |out| {
-        lines = audit::export(chat, out)?;
+        lines = write(out)?;
         Ok(())
     })?;
     if !cx.json {
@@ -128,10 +159,7 @@ fn page(cx: &mut Context, args: &Args, chat: &Conversation) -> Result<(), Failur
             paged
         }
     };
-    if cx.json {
-        return Ok(());
-    }
-    if let Some(path) = &args.output {
+    if let Some(path) = args.output.as_ref().filter(|_| !cx.json) {
         let size = path.metadata().map_or(0, |m| m.len());
         output::note(&format!(
             "{}, {}, {} to {}",
@@ -141,6 +169,7 @@ fn page(cx: &mut Context, args: &Args, chat: &Conversation) -> Result<(), Failur
             path.display()
         ));
     }
+    // What is not in the page is told to whoever asks for JSON as well.
     if paged.shortened > 0 {
         output::note(&format!(
             "the page holds {} of each message; {} of {} are left out: give --max-words to have more",
