@@ -481,9 +481,19 @@ function drawCursor(pen, height) {
   pen.beginPath(); pen.moveTo(x, 0); pen.lineTo(x, height); pen.stroke();
 }
 
+// All of the chart but the cursor is the same at every step: it is drawn once, and copied.
+const CHART = 104;
+let chart = null;
 function drawChart() {
-  const height = 104, top = 10, bottom = height - 22;
-  const pen = prepare($("chart"), $("chart").clientWidth, height);
+  if (!chart) { chart = document.createElement("canvas"); drawStack(); }
+  const pen = prepare($("chart"), $("chart").clientWidth, CHART);
+  pen.save(); pen.setTransform(1, 0, 0, 1, 0, 0); pen.drawImage(chart, 0, 0); pen.restore();
+  drawCursor(pen, CHART - 12);
+}
+
+function drawStack() {
+  const height = CHART, top = 10, bottom = height - 22;
+  const pen = prepare(chart, $("chart").clientWidth, height);
   const y = (tokens) => bottom - (bottom - top) * tokens / peak;
   const floor = new Float64Array(STOPS.length);
   stack.forEach((tokens, kind) => {
@@ -508,7 +518,6 @@ function drawChart() {
   const every = Math.max(1, Math.ceil(50 / cell()));
   for (let i = 0; i + 1 < STOPS.length; i += every) if (left(i) < wide - 60) pen.fillText("it:" + (i + 1), left(i + 0.5), height - 6);
   pen.fillText("now", left(STOPS.length - 0.5) - 6, height - 6);
-  drawCursor(pen, height - 12);
 }
 
 function drawLanes() {
@@ -555,7 +564,7 @@ function drawLife(pen, m, life, middle) {
   pen.setLineDash([]);
 }
 
-function resize() { wide = $("lanes").clientWidth; lanes(); drawChart(); drawLanes(); windowList.draw(); changedList.draw(); }
+function resize() { wide = $("lanes").clientWidth; chart = null; lanes(); drawChart(); drawLanes(); windowList.draw(); changedList.draw(); }
 
 // ---- the address says where one is
 
@@ -639,7 +648,7 @@ function begin() {
   document.addEventListener("DOMContentLoaded", explain);
   window.addEventListener("resize", resize);
   window.addEventListener("hashchange", () => { moveTo(recall()); });
-  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { colours(); drawChart(); drawLanes(); });
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { colours(); chart = null; drawChart(); drawLanes(); });
 }
 
 begin();
