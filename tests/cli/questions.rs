@@ -314,3 +314,22 @@ fn a_bundle_that_is_not_whole_is_refused_by_name() {
         }
     }
 }
+
+#[test]
+fn a_page_says_on_stderr_what_it_leaves_out() {
+    let place = Place::furnished();
+    let page = ["export", "--format", "html", "-o", "chat.html"];
+    let said = place.run(&page).done().err;
+    assert!(said.contains("to chat.html"), "{said}");
+    assert!(!said.contains("left out"), "{said}");
+    let cut = [&page[..], &["--max-words", "1", "--json"]].concat();
+    let said = place.run(&cut).done();
+    assert!(said.err.contains("left out"), "{}", said.err);
+    assert!(said.out.is_empty());
+    let html = place
+        .run(&["export", "--format", "html", "--no-words"])
+        .done()
+        .out;
+    assert!(html.starts_with("<!DOCTYPE html>"));
+    assert!(!html.contains("ctxlog.words/1\""));
+}
