@@ -12,9 +12,11 @@ use serde_json::{Value, json};
 
 use crate::engine::{Adopted, Content, Conversation, Error, Store, intact};
 use crate::log::{
-    Body, Entry, Hash, Message, PartBody, Seq, entry, entry::Sealed, payload, payload::Secret,
+    Body, Entry, Hash, Head, Message, PartBody, Seq, entry, entry::Sealed, payload, payload::Secret,
 };
 use crate::store::Payload;
+
+use super::bundle::{self, Claimed};
 
 /// A failure while writing or reading an export.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +36,9 @@ pub enum ExportError {
         /// What is wrong.
         what: String,
     },
+    /// The log does not hang together, and is not given to others as one that does.
+    #[error("the log does not hang together")]
+    Unsound,
 }
 
 /// A payload in an export line.
@@ -130,9 +135,18 @@ fn body_json(body: &Body) -> Value {
 /// # Errors
 /// When the log cannot be read or the output cannot be written.
 pub fn export(chat: &Conversation, out: &mut dyn Write) -> Result<u64, ExportError> {
-    let Some(head) = chat.head()? else {
-        return Ok(0);
-    };
+    match chat.head()? {
+        Some(head) => export_to(chat, head, out),
+        None => Ok(0),
+    }
+}
+
+/// The same up to an entry.
+pub(super) fn export_to(
+    chat: &Conversation,
+    head: Head,
+    out: &mut dyn Write,
+) -> Result<u64, ExportError> {
     let mut writer = Writer {
         chat,
         seen: std::collections::BTreeSet::new(),
@@ -342,6 +356,7 @@ fn part_json(body: &PartBody) -> Value {
 
 /// Takes own lines back, under the same id: an absent log is created (named `name`, else as at its
 /// birth), a common prefix is continued. Gives the conversation and how many entries were written.
+/// Lines that begin with the line of a bundle have to be all that it says.
 ///
 /// # Errors
 /// `source-diverged` when the log holds something else; a line's error where it is no export.
@@ -353,6 +368,7 @@ pub fn import_lines(
     let mut adopted: Vec<Adopted> = Vec::new();
     let mut blobs = Blobs::default();
     let mut number: u64 = 0;
+    let mut claim: Option<Claimed> = None;
     for line in lines {
         number = number.saturating_add(1);
         let line = line?;
@@ -360,6 +376,13 @@ pub fn import_lines(
             continue;
         }
         let damage = |what| ExportError::Line { line: number, what };
+        if adopted.is_empty()
+            && claim.is_none()
+            && let Some(claimed) = bundle::claimed(&line)
+        {
+            claim = Some(claimed.map_err(damage)?);
+            continue;
+        }
         let read = read_line(&line).map_err(damage)?;
         blobs.take(&read).map_err(damage)?;
         if let Some(before) = adopted.last()
@@ -376,7 +399,22 @@ pub fn import_lines(
             what: "there are no entries".to_owned(),
         });
     }
+    if let Some(claim) = claim {
+        whole(&claim, &adopted).map_err(|what| ExportError::Line { line: number, what })?;
+    }
     Ok(store.adopt(adopted, name)?)
+}
+
+/// The entries of a bundle are all that its first line says there are.
+fn whole(claim: &Claimed, adopted: &[Adopted]) -> Result<(), String> {
+    let (wants, has) = (claim.entries, adopted.len());
+    if u64::try_from(has) != Ok(wants) {
+        return Err(format!("the bundle says {wants} entries and holds {has}"));
+    }
+    if adopted.last().map(|last| last.sealed.head()) != Some(claim.head) {
+        return Err("the last entry is not the head that the bundle names".to_owned());
+    }
+    Ok(())
 }
 
 /// The blobs of an export so far, by the secret that its first entry holds.

@@ -3,6 +3,7 @@
 mod accuracy;
 mod bisect;
 mod blame;
+mod bundle;
 mod cause;
 mod chain;
 mod checkpoint;
@@ -12,8 +13,10 @@ mod diff;
 mod each;
 mod export;
 mod grep;
+mod lanes;
 mod laws;
 mod lint;
+mod page;
 mod salvage;
 mod select;
 #[cfg(feature = "sign")]
@@ -30,6 +33,7 @@ mod words;
 pub use accuracy::{Accuracy, Ratio};
 pub use bisect::{Bisection, Verdict};
 pub use blame::{Blame, blame};
+pub use bundle::{BUNDLE_SCHEMA, bundle, is_bundle};
 pub use cause::{Cause, ranges};
 pub use chain::Payloads;
 pub use checkpoint::{
@@ -43,8 +47,13 @@ pub use export::{
     ENTRY_SCHEMA, ExportError, entry_json, export, import_lines, neutral_json, outcome, readable,
 };
 pub use grep::{Excerpt, Found, Hit, Sight, Sought, grep};
+pub use lanes::{
+    AbsenceColumns, CallColumns, FormColumns, KINDS, Lanes, LifeColumns, MessageColumns,
+    RefusalColumns, Sentence, VisitColumns, lanes,
+};
 pub use laws::{LAWS, Laws};
 pub use lint::{Broken, Linted, lint};
+pub use page::{PAGE_WORDS, PageOptions, Paged, page};
 pub use salvage::{Trusted, trusted_prefix};
 pub use select::{PREFIX_DIGITS_MIN, Place, SelectError, Selector, Span};
 #[cfg(feature = "sign")]

@@ -260,7 +260,7 @@ fn count(n: usize) -> u64 {
 
 /// What a message counts as in the picture of a window.
 #[must_use]
-fn category(p: &Projection, message: &MessageState) -> &'static str {
+pub(super) fn category(p: &Projection, message: &MessageState) -> &'static str {
     if p.in_envelope(message) {
         return "system";
     }
@@ -281,7 +281,7 @@ fn category(p: &Projection, message: &MessageState) -> &'static str {
 }
 
 /// The least limit of the strategies that look at tokens.
-fn token_limit(chain: &[String]) -> Option<u64> {
+pub(super) fn token_limit(chain: &[String]) -> Option<u64> {
     let by_tokens = |spec: &&String| parse(spec).is_ok_and(|s| s.measure().is_some());
     let limits = chain.iter().filter(by_tokens);
     limits

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
+use ctxlog::audit::{ExportError, is_bundle};
 use ctxlog::formats::input::{Piece, pieces};
 use ctxlog::formats::{Format, Step, Transcript, anthropic, claude_code, detect, openai_chat};
 
@@ -216,12 +217,30 @@ impl Source {
                     "export it again",
                 )
             })?;
-            if begins_log(&line) || logs.is_empty() {
+            // The line of a bundle belongs to the log that follows it.
+            let headed = (logs.last())
+                .is_some_and(|log| matches!(log.as_slice(), [(_, head)] if is_bundle(head)));
+            if logs.is_empty() || (!headed && (begins_log(&line) || is_bundle(&line))) {
                 logs.push(Vec::new());
             }
             if let Some(log) = logs.last_mut() {
                 log.push((number, line));
             }
+        }
+    }
+}
+
+impl Source {
+    /// A line's error with the file and the line in it; so many lines of the file came before.
+    pub fn at(&self, before: u64, error: ExportError) -> Failure {
+        let ExportError::Line { line, what } = &error else {
+            return error.into();
+        };
+        let line = before.saturating_add(*line);
+        let message = format!("{}:{line}: {what}", self.shown);
+        Failure {
+            message,
+            ..error.into()
         }
     }
 }

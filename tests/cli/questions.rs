@@ -262,3 +262,74 @@ fn listings_and_status_are_json_too() {
     let bare: serde_json::Value = place.run(&["--json"]).done().json();
     assert_eq!(bare["schema"], "ctxlog.status/1", "no arguments are status");
 }
+
+#[test]
+fn a_bundle_verifies_without_a_store_and_comes_back() {
+    let place = Place::furnished();
+    place
+        .run(&["export", "--format", "bundle", "-o", "b.jsonl"])
+        .done();
+    let text = std::fs::read_to_string(place.path("b.jsonl")).unwrap();
+    let head: Verified = place.run(&["verify", "--json"]).done().json();
+    let first: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    assert_eq!(first["schema"], "ctxlog.bundle/1");
+    assert_eq!(first["entries"], head.entries);
+    let away = [
+        "--store", "nowhere", "verify", "--bundle", "b.jsonl", "--json",
+    ];
+    let there: Verified = place.run(&away).done().json();
+    assert!(there.ok);
+    assert_eq!((there.entries, there.head), (head.entries, head.head));
+    assert!(!place.path("nowhere").exists());
+    let import = ["--store", "other", "import", "b.jsonl", "--json"];
+    let line: super::shapes::Imported = place.run(&import).done().json();
+    assert_eq!(line.added, head.entries);
+    // A file of several logs: a line of a bundle belongs to the log behind it.
+    let log = place.run(&["export"]).done().out;
+    place.write("two.jsonl", format!("{log}{text}"));
+    let both: Vec<Verified> = place
+        .run(&["verify", "--bundle", "two.jsonl", "--json"])
+        .done()
+        .lines();
+    assert_eq!(both.len(), 2);
+    assert_eq!(both[0].not_covered.len(), both[1].not_covered.len() + 1);
+}
+
+#[test]
+fn a_bundle_that_is_not_whole_is_refused_by_name() {
+    let place = Place::furnished();
+    let text = place.run(&["export", "--format", "bundle"]).done().out;
+    let lines: Vec<&str> = text.lines().collect();
+    let short = lines[..lines.len() - 1].join("\n");
+    let other = text.replacen("\"entries\":", "\"entries\":1", 1);
+    let headless = text.replacen("\"hash\":\"", "\"hash\":\"00", 1);
+    for (name, bad) in [("short", short), ("other", other), ("headless", headless)] {
+        place.write("bad.jsonl", bad);
+        for command in [
+            &["verify", "--bundle", "bad.jsonl", "--json"][..],
+            &["--store", "third", "import", "bad.jsonl", "--json"],
+        ] {
+            let (message, _) = place.run(command).failed(3, "damaged-export");
+            assert!(message.contains("bad.jsonl:"), "{name}: {message}");
+        }
+    }
+}
+
+#[test]
+fn a_page_says_on_stderr_what_it_leaves_out() {
+    let place = Place::furnished();
+    let page = ["export", "--format", "html", "-o", "chat.html"];
+    let said = place.run(&page).done().err;
+    assert!(said.contains("to chat.html"), "{said}");
+    assert!(!said.contains("left out"), "{said}");
+    let cut = [&page[..], &["--max-words", "1", "--json"]].concat();
+    let said = place.run(&cut).done();
+    assert!(said.err.contains("left out"), "{}", said.err);
+    assert!(said.out.is_empty());
+    let html = place
+        .run(&["export", "--format", "html", "--no-words"])
+        .done()
+        .out;
+    assert!(html.starts_with("<!DOCTYPE html>"));
+    assert!(!html.contains("ctxlog.words/1\""));
+}

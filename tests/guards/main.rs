@@ -34,8 +34,8 @@ fn walk(directory: &Path, found: &mut Vec<String>) {
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        // Neither what was built nor git's own, which in a worktree is a file.
-        if ["target", ".git", ".ctxlog"].contains(&name.as_str()) {
+        // Neither what was built or fetched nor git's own, which in a worktree is a file.
+        if ["target", ".git", ".ctxlog", "node_modules"].contains(&name.as_str()) {
             continue;
         }
         if path.is_dir() {

@@ -1,16 +1,18 @@
-//! `export`: the log, or a request body, to stdout or a file.
+//! `export`: the log, a bundle, a request body, or a page to look at, to stdout or a file.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use ctxlog::audit::{self, ExportError, Selector};
-use ctxlog::engine::Conversation;
+use ctxlog::audit::{self, ExportError, PageOptions, Paged, Selector};
+use ctxlog::engine::{Conversation, Store};
 use ctxlog::formats::Profile;
 
-use super::window;
+use super::{verify, window};
+use crate::cli::args::bytes;
 use crate::cli::errors::{Failure, INTEGRITY};
+use crate::cli::progress::Progress;
 use crate::cli::{Context, human, output, stores};
 
 /// What an export is written as.
@@ -22,12 +24,19 @@ pub enum Target {
     OpenaiChat,
     /// The window as an Anthropic Messages request
     Anthropic,
+    /// One HTML page that works offline: lives, reasons, the window at each call
+    Html,
+    /// The whole log behind a line that says what it holds: `verify --bundle` checks it elsewhere
+    Bundle,
 }
 
 const EXPORT: &str = "\
 EXAMPLES
   ctxlog export -c chat -o chat.ctxlog.jsonl
   ctxlog export -c chat --format openai-chat --at it:27
+  ctxlog export -c chat --format html -o chat.html
+  ctxlog export -c chat --format html --no-words -o chat.html    ids, sizes and reasons only
+  ctxlog export -c chat --format bundle -o chat.bundle.jsonl     then: ctxlog verify --bundle FILE
   ctxlog export -c chat --salvage -o rest.jsonl    what can be trusted of a damaged log";
 
 #[derive(clap::Args, Debug)]
@@ -42,6 +51,12 @@ pub struct Args {
     /// Repair nothing in the request body
     #[arg(long)]
     pub as_is: bool,
+    /// Leave the words of messages out of a page
+    #[arg(long)]
+    pub no_words: bool,
+    /// Bytes of each message's words that a page holds
+    #[arg(long, value_name = "BYTES", default_value = "64KiB", value_parser = bytes)]
+    pub max_words: usize,
     /// Write to this file instead of stdout
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -59,6 +74,8 @@ pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
     let chat = stores::conversation(cx, &store)?;
     let profile = match args.format {
         Target::Ctxlog => return log(cx, args, &chat).map(|()| 0),
+        Target::Html => return page(cx, args, &chat).map(|()| 0),
+        Target::Bundle => return bundle(cx, args, &store, &chat).map(|()| 0),
         Target::OpenaiChat => Profile::OpenAiChat,
         Target::Anthropic => Profile::Anthropic,
     };
@@ -74,8 +91,34 @@ pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
 }
 
 fn log(cx: &mut Context, args: &Args, chat: &Conversation) -> Result<(), Failure> {
+    lines(cx, args, &mut |out| audit::export(chat, out))
+}
+
+/// The log as it was found to hang together: one that does not is not given to others as whole.
+fn bundle(
+    cx: &mut Context,
+    args: &Args,
+    store: &Store,
+    chat: &Conversation,
+) -> Result<(), Failure> {
+    let listed = stores::listed(cx, store)?;
+    let mut progress = Progress::new(cx.progress, "verifying");
+    let verified = audit::verify(store, &listed, &mut |done, total| progress.at(done, total))?;
+    drop(progress);
+    if !verified.ok {
+        return Err(verify::failure(&verified));
+    }
+    lines(cx, args, &mut |out| audit::bundle(chat, &verified, out))
+}
+
+/// Writes lines of a log, one an entry, and says how many on stderr.
+fn lines(
+    cx: &mut Context,
+    args: &Args,
+    write: &mut dyn FnMut(&mut dyn Write) -> Result<u64, ExportError>,
+) -> Result<(), Failure> {
     let Some(path) = &args.output else {
-        return match audit::export(chat, &mut cx.out) {
+        return match write(&mut cx.out) {
             // The reader has gone: that is its own business.
             Err(ExportError::Io(e)) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
             done => done.map(|_| ()).map_err(Failure::from),
@@ -83,7 +126,7 @@ fn log(cx: &mut Context, args: &Args, chat: &Conversation) -> Result<(), Failure
     };
     let mut lines = 0;
     to_file(path, &mut |out| {
-        lines = audit::export(chat, out)?;
+        lines = write(out)?;
         Ok(())
     })?;
     if !cx.json {
@@ -95,6 +138,57 @@ fn log(cx: &mut Context, args: &Args, chat: &Conversation) -> Result<(), Failure
         ));
     }
     Ok(())
+}
+
+fn page(cx: &mut Context, args: &Args, chat: &Conversation) -> Result<(), Failure> {
+    let options = PageOptions {
+        words: !args.no_words,
+        most: args.max_words,
+    };
+    let paged = match &args.output {
+        None => match audit::page(chat, options, &mut cx.out) {
+            Err(ExportError::Io(e)) if e.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
+            done => done?,
+        },
+        Some(path) => {
+            let mut paged = Paged::default();
+            to_file(path, &mut |out| {
+                paged = audit::page(chat, options, out)?;
+                Ok(())
+            })?;
+            paged
+        }
+    };
+    if let Some(path) = args.output.as_ref().filter(|_| !cx.json) {
+        let size = path.metadata().map_or(0, |m| m.len());
+        output::note(&format!(
+            "{}, {}, {} to {}",
+            human::things(paged.messages, "message"),
+            human::things(paged.calls, "call"),
+            human::things(size, "byte"),
+            path.display()
+        ));
+    }
+    // What is not in the page is told to whoever asks for JSON as well.
+    if paged.shortened > 0 {
+        output::note(&format!(
+            "the page holds {} of each message; {} of {} are left out: give --max-words to have more",
+            human::things(count(args.max_words), "byte"),
+            human::things(paged.left_out, "byte"),
+            human::things(paged.shortened, "content"),
+        ));
+    }
+    if paged.redacted > 0 {
+        let messages = human::things(paged.redacted, "message");
+        output::note(&format!(
+            "{messages} redacted: nothing of their words is in the page"
+        ));
+    }
+    Ok(())
+}
+
+fn count(n: usize) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
 }
 
 /// The prefix of a damaged log that hangs together.

@@ -50,7 +50,7 @@ EXAMPLES
   ctxlog import session.jsonl
   ctxlog import chats/*.json --strategy token-budget:limit=8000,keep=6
   curl -s https://… | ctxlog import - --format openai-chat --as incident-7
-  ctxlog import log.ctxlog.jsonl          an own export comes back under the same id
+  ctxlog import log.ctxlog.jsonl          an own export or bundle comes back under the same id
 
 Importing again adds only what is new. With strategies the transcript is replayed call by call.",
     strategies!()
@@ -281,7 +281,7 @@ impl Import<'_> {
             let store = self.store(cx)?;
             let mut lines = log.into_iter().map(|(_, line)| Ok(line));
             let taken = audit::import_lines(&store, &mut lines, name.as_deref());
-            let (chat, added) = taken.map_err(|e| at(source, first, e))?;
+            let (chat, added) = taken.map_err(|e| source.at(first, e))?;
             self.push(cx, Line::of_log(&chat, added)?)?;
         }
         Ok(())
@@ -357,30 +357,11 @@ impl Import<'_> {
 
 /// The name a log had at birth.
 fn birth_name(log: &[(u64, String)]) -> String {
-    let first = log
-        .first()
-        .and_then(|(_, line)| serde_json::from_str::<serde_json::Value>(line).ok());
+    let entries = log.iter().find(|(_, line)| !audit::is_bundle(line));
+    let first = entries.and_then(|(_, line)| serde_json::from_str::<serde_json::Value>(line).ok());
     let name = first
         .as_ref()
         .and_then(|v| v.pointer("/body/name"))
         .and_then(|v| v.as_str());
     name.unwrap_or("log").to_owned()
-}
-
-/// A line's error with the file and the line in it.
-fn at(source: &Source, before: u64, error: audit::ExportError) -> Failure {
-    match error {
-        audit::ExportError::Line { line, what } => {
-            let place = format!("{}:{}", source.shown, before.saturating_add(line));
-            let failure = Failure::from(audit::ExportError::Line {
-                line,
-                what: what.clone(),
-            });
-            Failure {
-                message: format!("{place}: {what}"),
-                ..failure
-            }
-        }
-        other => other.into(),
-    }
 }

@@ -15,6 +15,7 @@ use crate::cli::copying::Copy;
 use crate::cli::errors::{Failure, INTEGRITY};
 use crate::cli::human::{self, number};
 use crate::cli::progress::Progress;
+use crate::cli::reading::Source;
 use crate::cli::{Context, output, stores};
 
 const VERIFY: &str = "\
@@ -24,6 +25,7 @@ EXAMPLES
   ctxlog verify --checkpoint elsewhere/ctxlog.note
                                also hold the logs to what `ctxlog checkpoint` said of them
   ctxlog verify --copy         leave the directory alone: read a temporary copy of it
+  ctxlog verify --bundle chat.bundle.jsonl    a bundle or an export, without a store
   ctxlog verify --salvage      read a damaged store from a copy of its files
 
 Exit code 3 when something does not hang together. The last lines say what no check can show.";
@@ -48,9 +50,15 @@ pub struct Args {
     /// Where the copy is made, instead of the system's temporary directory
     #[arg(long, value_name = "DIR", requires = "copy")]
     pub copy_to: Option<PathBuf>,
+    /// Check a bundle or an export instead of a store; its logs are held in memory
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["salvage", "copy", "checkpoint"])]
+    pub bundle: Option<PathBuf>,
 }
 
 pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
+    if let Some(file) = &args.bundle {
+        return bundle(cx, file);
+    }
     let kept = Kept::read(args)?;
     stores::check(cx)?;
     let copy = args.copy.then(|| Copy::of(cx, args.copy_to.as_deref()));
@@ -108,6 +116,34 @@ fn verify(cx: &mut Context, args: &Args, kept: &Kept, copy: Option<&Copy>) -> Re
     if chosen.is_empty() && broken.is_none() {
         // Says that there is nothing to verify.
         stores::listed(cx, &store)?;
+    }
+    broken.map_or(Ok(0), Err)
+}
+
+/// Whether each log of a file hangs together and is all that the file says; nothing is written.
+fn bundle(cx: &mut Context, file: &Path) -> Result<u8, Failure> {
+    let source = Source::new(file)?;
+    let mut broken = None;
+    for log in source.logs(usize::MAX)? {
+        let claimed = log.first().is_some_and(|(_, line)| audit::is_bundle(line));
+        let before = log.first().map_or(0, |(n, _)| n.saturating_sub(1));
+        let store = Store::in_memory();
+        let mut lines = log.into_iter().map(|(_, line)| Ok(line));
+        audit::import_lines(&store, &mut lines, None).map_err(|e| source.at(before, e))?;
+        for listed in store.list()? {
+            let mut progress = Progress::new(cx.progress, "verifying");
+            let mut verified =
+                audit::verify(&store, &listed, &mut |done, total| progress.at(done, total))?;
+            drop(progress);
+            if !claimed {
+                let gap = "the file does not say how many entries it should hold";
+                verified.not_covered.push(gap.to_owned());
+            }
+            tell(cx, &verified)?;
+            if !verified.ok {
+                broken = broken.or_else(|| Some(failure(&verified)));
+            }
+        }
     }
     broken.map_or(Ok(0), Err)
 }
@@ -336,7 +372,8 @@ fn beside(store: &Store, told: &BTreeSet<ConversationId>) -> Result<Option<Failu
         .map(|e| Failure::integrity(e.to_string())))
 }
 
-fn failure(verified: &Verified) -> Failure {
+/// What is told of a log that does not hang together.
+pub(super) fn failure(verified: &Verified) -> Failure {
     let first = verified
         .problems
         .first()
