@@ -58,12 +58,10 @@ pub fn compact(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Vec<Listed>, CompactError> {
     let all = from.list()?;
-    let heads = all.iter().map(|one| from.backend().head(one.conversation));
-    let heads: Vec<Option<Head>> = heads.collect::<Result<_, _>>()?;
-    let entries = heads.iter().flatten();
-    let total = entries.fold(0_u64, |sum, head| {
-        sum.saturating_add(head.seq.0).saturating_add(1)
-    });
+    let mut total = 0_u64;
+    for one in &all {
+        total = total.saturating_add(own_entries(from.backend(), one.conversation)?);
+    }
     let mut due: VecDeque<&Listed> = all.iter().collect();
     let mut written = BTreeSet::new();
     let mut done = 0;
@@ -82,6 +80,15 @@ pub fn compact(
     }
     into.backend().sync(Level::Synced)?;
     Ok(all)
+}
+
+/// How many entries a log has of its own: those of a fork's parent are the parent's.
+fn own_entries(backend: &dyn Backend, id: ConversationId) -> Result<u64, StoreError> {
+    let first = backend.first(id)?.unwrap_or(Seq(0));
+    let end = backend
+        .head(id)?
+        .map_or(0, |head| head.seq.0.saturating_add(1));
+    Ok(end.saturating_sub(first.0))
 }
 
 /// One log on its way.
@@ -140,12 +147,15 @@ impl<'a> Copying<'a> {
             return Err(self.damaged(Seq(0), "it has no entries"));
         };
         let (from, id) = (self.from, self.id);
+        let first = from.first(id)?.unwrap_or(Seq(0));
+        // A fork's first entry has to continue the parent's entry that it left.
+        let begin = Seq(first.0.saturating_sub(1));
         let mut stopped = None;
-        from.records(id, Seq(0), head.seq, &mut |seq, bytes, payload| match self
+        from.records(id, begin, head.seq, &mut |seq, bytes, payload| match self
             .take(seq, bytes, payload)
         {
             Ok(()) => {
-                *done = done.saturating_add(1);
+                *done = done.saturating_add(u64::from(seq >= first));
                 progress(*done);
                 ControlFlow::Continue(())
             }

@@ -324,6 +324,34 @@ fn compacting_leaves_destroyed_words_behind() {
         .done();
 }
 
+/// Forks go over after their parents, whatever their names, with their own entries only.
+#[test]
+fn compacting_takes_forks_of_forks_along() {
+    let place = Place::furnished();
+    for (of, name) in [("chat", "beside"), ("beside", "a fork of it")] {
+        place.run(&["fork", "@", "-c", of, "--as", name]).done();
+        place.run(&["append", "-c", name, "--text", name]).done();
+    }
+    place.run(&["append", "-c", "chat", "--text", "on"]).done();
+    place.write("kept", place.run(&["checkpoint"]).done().out);
+    let done: Value = place
+        .run(&["compact", "--into", "new", "--json"])
+        .done()
+        .json();
+    assert_eq!(done["conversations"], 3);
+    let windows = |store: &str| {
+        ["chat", "beside", "a fork of it"].map(|name| {
+            let run = ["--store", store, "window", "-c", name, "--json"];
+            place.run(&run).done().out
+        })
+    };
+    assert_eq!(windows("new"), windows(".ctxlog"));
+    let verify = ["--store", "new", "verify", "--checkpoint", "kept", "--json"];
+    let lines: Vec<Value> = place.run(&verify).done().lines();
+    assert_eq!(lines.len(), 3);
+    assert!(lines.iter().all(|l| l["checkpoint"]["after"] == 0));
+}
+
 #[test]
 fn compacting_writes_only_where_nothing_is() {
     let place = Place::furnished();

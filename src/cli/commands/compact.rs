@@ -127,7 +127,9 @@ fn verified(cx: &Context, old: &Store, new: &Store, all: &[Listed]) -> Result<u6
     let (mut entries, mut wrong) = (0_u64, None);
     audit::verify_each(new, all, &mut at, &mut |listed, answer| {
         let told = answer.map_err(Failure::from).and_then(|verified| {
-            entries = entries.saturating_add(verified.entries);
+            // A fork's parent counts its own.
+            let first = new.backend().first(listed.conversation)?.map_or(0, |s| s.0);
+            entries = entries.saturating_add(verified.entries.saturating_sub(first));
             let same = verified.head == old.backend().head(listed.conversation)?;
             let name = &listed.name.name;
             match verified.problems.first() {

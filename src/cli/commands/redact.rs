@@ -142,7 +142,7 @@ pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
         cx.text(&format!("redacted in {name}{said}"), 2)?;
     }
     let rest = "exports, backups and what a provider was sent still hold them; the store's own files \
-                may until their space is used again";
+                may too, until their space is used again or `ctxlog compact` writes new ones";
     cx.text(&cx.look.dim(&format!("not reached  {rest}")), 13)?;
     Ok(0)
 }
