@@ -70,6 +70,7 @@ bugs! {
     TwoWritersWin = "two-writers-win", "concurrency", "The store does not compare heads.";
     LastChangeIsNamedFirst = "last-change-is-named-first", "stable-prefix", "A visit names the last changed position as the first.";
     WhyNamesTheNewestVisit = "why-names-the-newest-visit", "explain", "A refusal that ended is told to stand until the newest visit.";
+    WhyEndsAtTheFork = "why-ends-at-the-fork", "explain", "Of a fork, what left in it is told to have left where it was forked.";
     AwayMessagesKeepTheirForm = "away-messages-keep-their-form", "explain", "The fold ignores a replacement of a message that is not in the window.";
     LivesAreCountedFromLogging = "lives-are-counted-from-logging", "lifetimes", "The life of a restored message begins when it was first logged.";
     ClockNeverGoesBack = "clock-never-goes-back", "lifetimes", "A clock that went back gives a length all the same.";
@@ -81,10 +82,7 @@ bugs! {
 }
 
 /// Bugs whose feature does not exist yet: what goes wrong, and the feature.
-pub const PENDING: &[(&str, &str)] = &[
-    ("redaction removes the hash as well", "redaction"),
-    ("why names the wrong entry after a fork", "forks"),
-];
+pub const PENDING: &[(&str, &str)] = &[("redaction removes the hash as well", "redaction")];
 
 #[cfg(planted)]
 mod chosen {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ctxlog::Store;
 use ctxlog::audit::{export, import_lines, verify};
-use ctxlog::engine::{Error, Options, Seeded};
+use ctxlog::engine::{Error, Options, Redact, Seeded};
 use ctxlog::log::{Json, Message, Micros, OpenCalls, Seq};
 use ctxlog::store::{Backend, Level, StoreError};
 use ctxlog::testkit::fault::{Fault, FaultStore, Planned, Verb};
@@ -116,19 +116,15 @@ fn words_with_a_flipped_bit_are_an_error_wherever_they_are_read() {
 #[test]
 fn an_import_of_a_redacted_log_is_whole_at_every_moment() {
     let source = Store::in_memory().conversation("a").unwrap();
-    source.append(Message::person("secret")).unwrap();
-    source
-        .store()
-        .backend()
-        .destroy_payload(source.id(), Seq(1), 0, Level::Synced)
-        .unwrap();
+    let said = source.append(Message::person("secret")).unwrap().message();
+    source.redact(Redact::Message(said)).unwrap();
     let mut lines = Vec::new();
     export(&source, &mut lines).unwrap();
     let lines = String::from_utf8(lines).unwrap();
     let medium = FaultStore::new(1);
     let mut given = lines.lines().map(|l| Ok(l.to_owned()));
     let (chat, added) = import_lines(&on(&medium), &mut given, None).unwrap();
-    assert_eq!((added, medium.calls(Verb::DestroyPayload)), (2, 0));
+    assert_eq!((added, medium.calls(Verb::DestroyPayload)), (3, 0));
     let listed = on(&medium).list().unwrap().remove(0);
     let verified = verify(chat.store(), &listed, &mut |_, _| {}).unwrap();
     assert!(verified.ok, "{:?}", verified.problems);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::engine::{Line, Store};
+use crate::engine::{Error, Line, Store};
 use crate::log::{
     Body, Commitment, ConversationId, Entry, ForkPoint, Hash, Head, Kind, Seq, entry, payload,
     payload::Secret,
@@ -47,9 +47,11 @@ impl Payloads {
 pub(super) struct Chain {
     id: ConversationId,
     /// Of a fork, whose entry stands where.
-    line: Option<Arc<Line>>,
+    line: Result<Option<Arc<Line>>, Error>,
     /// The newest entry that hangs together with those before it.
     pub(super) head: Option<Head>,
+    /// The conversation that it is of.
+    newest: Option<ConversationId>,
     /// The calls so far.
     calls: u64,
 }
@@ -59,7 +61,8 @@ impl Chain {
     pub(super) fn of(store: &Store, id: ConversationId) -> Self {
         Self {
             id,
-            line: store.line(id).ok().flatten(),
+            line: store.line(id),
+            newest: None,
             head: None,
             calls: 0,
         }
@@ -78,7 +81,7 @@ impl Chain {
         hash: Hash,
     ) -> Result<(), &'static str> {
         let prev = self.head.map_or(Hash::ZERO, |h| h.hash);
-        if entry.conversation != self.owner(seq) {
+        if !self.is_of_owner(seq, entry) {
             return Err("it belongs to another conversation");
         }
         if entry.seq != seq || seq != self.next() {
@@ -90,30 +93,39 @@ impl Chain {
         if entry.iteration.0 != self.calls.saturating_add(1) {
             return Err("its iteration does not follow from the calls before it");
         }
-        self.opens(seq, &entry.body)?;
+        self.opens(entry)?;
         if matches!(entry.body, Body::Called(_)) {
             self.calls = self.calls.saturating_add(1);
         }
         self.head = Some(Head { seq, hash });
+        self.newest = Some(entry.conversation);
         Ok(())
     }
 
-    fn owner(&self, seq: Seq) -> ConversationId {
-        let owner = self.line.as_ref().and_then(|line| line.owner(seq));
-        owner.unwrap_or(self.id)
+    /// Whether an entry may be of its conversation. Where the line cannot be told, reading it fails and
+    /// says where.
+    fn is_of_owner(&self, seq: Seq, entry: &Entry) -> bool {
+        match &self.line {
+            Ok(line) => {
+                let owner = line.as_ref().and_then(|line| line.owner(seq));
+                entry.conversation == owner.unwrap_or(self.id)
+            }
+            Err(_) => true,
+        }
     }
 
     /// A log is opened by its first entry and by none behind it. Where a fork begins, it says so.
-    fn opens(&self, seq: Seq, body: &Body) -> Result<(), &'static str> {
-        let before = self.head.map(|head| ForkPoint {
-            parent: self.owner(head.seq),
+    fn opens(&self, entry: &Entry) -> Result<(), &'static str> {
+        let before = self.head.zip(self.newest);
+        let before = before.map(|(head, parent)| ForkPoint {
+            parent,
             at: head.seq,
         });
-        let begins = before.is_none_or(|point| point.parent != self.owner(seq));
-        match body {
+        let begins = self.newest != Some(entry.conversation);
+        match &entry.body {
             Body::Opened(opened) if begins && opened.fork == before => Ok(()),
             Body::Opened(_) if begins => Err("it names another fork point than its own"),
-            _ if begins == (body.kind() == Some(Kind::Opened)) => Ok(()),
+            body if !begins && body.kind() != Some(Kind::Opened) => Ok(()),
             _ => Err("only the first entry, and it alone, opens a log"),
         }
     }

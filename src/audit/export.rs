@@ -417,7 +417,7 @@ fn whole(claim: &Claimed, adopted: &[Adopted]) -> Result<(), String> {
     Ok(())
 }
 
-/// The blobs of an export so far, by the secret that its first entry holds.
+/// The blobs of an export so far, by the secret that the first entry of each log holds.
 #[derive(Default)]
 struct Blobs {
     secret: Option<Secret>,
@@ -428,11 +428,11 @@ impl Blobs {
     /// Each blob must be what its address says, and each that is mentioned must have come.
     fn take(&mut self, read: &Adopted) -> Result<(), String> {
         let payloads = || read.payloads.iter().flatten();
-        if read.sealed.entry.seq == Seq(0) {
-            let secret = payloads()
-                .next()
-                .map(|found| payload::decode_secret(&found.bytes));
-            self.secret = secret.transpose().map_err(|e| e.to_string())?;
+        if matches!(read.sealed.entry.body, Body::Opened(_))
+            && let Some(found) = payloads().next()
+        {
+            let secret = payload::decode_secret(&found.bytes);
+            self.secret = Some(secret.map_err(|e| e.to_string())?);
         }
         for (address, bytes) in &read.blobs {
             if self

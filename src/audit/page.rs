@@ -341,7 +341,12 @@ mod tests {
     fn what_the_page_brings_itself_ends_no_element_and_names_no_host() {
         for text in [PAGE, STYLE, SCRIPT] {
             assert!(text.is_ascii());
-            assert!(!text.contains("//www.") && !text.contains("http"), "a host");
+            // But for the name of the meta element that holds the policy.
+            let named = text.replace("http-equiv", "");
+            assert!(
+                !named.contains("//www.") && !named.contains("http"),
+                "a host"
+            );
             assert!(!text.contains('\r'), "a browser hashes other bytes");
         }
         let script = SCRIPT.to_ascii_lowercase();

@@ -173,7 +173,15 @@ pub fn why(chat: &Conversation, id: MessageId, n: Seq) -> Result<Why, Error> {
         Some(story) => Some(story),
         None => chat.with_projection(|p| Some(Story::told(p, p.message(id)?, n)))?,
     };
-    let story = story.ok_or_else(|| never_logged(chat, id))?;
+    let mut story = story.ok_or_else(|| never_logged(chat, id))?;
+    if planted(Bug::WhyEndsAtTheFork)
+        && let Some(fork) = chat.forked()?
+    {
+        let ends = story.lives.iter_mut().filter_map(|l| l.life.left.as_mut());
+        for end in ends.chain(story.end.as_mut()) {
+            end.by.seq = end.by.seq.min(fork.at);
+        }
+    }
     let (given, payload) = story.form;
     let held = chat.store().backend().payload(chat.id(), given, payload)?;
     let mut why = story.answer(chat.name());

@@ -25,7 +25,10 @@ pub struct Told {
 pub fn tell(entry: &Entry) -> Told {
     let (sign, word) = word(&entry.body);
     let what = match &entry.body {
-        Body::Opened(b) => format!("'{}'", b.name),
+        Body::Opened(b) => match b.fork {
+            Some(fork) => format!("'{}', a fork after {}", b.name, fork.at),
+            None => format!("'{}'", b.name),
+        },
         Body::Configured(b) => {
             let chain = b.strategies.iter().flatten().cloned();
             let settings = b.settings.iter().map(|s| {

@@ -1,9 +1,9 @@
 //! Taking in entries that were sealed elsewhere: an own export comes back bit for bit.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
-use crate::log::{Body, Hash, RequestReason, Seq, entry::Sealed};
-use crate::store::{Name, Payload};
+use crate::log::{Body, ConversationId, ForkPoint, Hash, RequestReason, Seq, entry::Sealed};
+use crate::store::{Listed, Name, Payload, StoreError};
 use crate::window::Projection;
 
 use super::conversation::{Conversation, Store};
@@ -25,9 +25,26 @@ fn diverged(detail: impl Into<String>) -> Error {
     Refusal::new(RequestReason::SourceDiverged, detail).into()
 }
 
+/// The entries of one log among those that came: all, or of a fork's lineage those up to where the
+/// next one left it.
+struct Piece {
+    id: ConversationId,
+    birth: Name,
+    entries: Range<usize>,
+}
+
+/// What becomes of a piece: as what it is listed, and how many of its entries are there.
+struct Plan {
+    piece: Piece,
+    name: Name,
+    known: usize,
+}
+
 impl Store {
     /// Takes a log in, from its first entry on, under its own id: created where it is absent (as
-    /// `name`, else under its name at birth), continued where the store holds a prefix of it.
+    /// `name`, else under its name at birth), continued where the store holds a prefix of it. The log
+    /// of a fork begins with the entries that it shares: those it was forked from are created as far as
+    /// they are shared, under their names at birth, and the fork goes where they are.
     /// Gives the conversation and how many entries were written.
     ///
     /// # Errors
@@ -37,38 +54,98 @@ impl Store {
         entries: Vec<Adopted>,
         name: Option<&str>,
     ) -> Result<(Conversation, u64), Error> {
-        let (id, birth) = birth(&entries)?;
-        chained(&entries)?;
-        let name = match name {
-            Some(name) => self.full_name(name),
-            None => self.own_name(birth),
+        let plans = self.planned(pieces(&entries)?, &entries, name)?;
+        let (root, last) = match (plans.first(), plans.last()) {
+            (Some(root), Some(last)) => (root.piece.id, (last.piece.id, last.name.clone())),
+            _ => return Err(diverged("there are no entries")),
         };
-        if self.backend().head(id)?.is_some() {
-            self.may_know(id)?;
-        }
-        let known = self.common_prefix(&entries)?;
         for (address, bytes) in entries.iter().flat_map(|e| &e.blobs) {
-            self.backend().put_blob(id, *address, bytes)?;
+            self.backend().put_blob(root, *address, bytes)?;
         }
+        let (mut state, mut added) = (Projection::default(), 0_u64);
+        let mut entries = entries.into_iter();
+        for plan in plans {
+            let all = plan.piece.entries.len();
+            let held: Vec<Adopted> = entries.by_ref().take(plan.known).collect();
+            let new = entries.by_ref().take(all.saturating_sub(plan.known));
+            let new: Vec<Adopted> = new.collect();
+            added = added.saturating_add(u64::try_from(new.len()).unwrap_or(u64::MAX));
+            self.take_in(plan, &held, new, &mut state)?;
+        }
+        let (conversation, name) = last;
+        let chat = self.by_id(Listed { name, conversation })?;
+        Ok((chat, added))
+    }
+
+    /// Looks at everything before anything is written.
+    fn planned(
+        &self,
+        pieces: Vec<Piece>,
+        entries: &[Adopted],
+        name: Option<&str>,
+    ) -> Result<Vec<Plan>, Error> {
+        let count = pieces.len();
+        let mut plans: Vec<Plan> = Vec::with_capacity(count);
+        for (at, piece) in pieces.into_iter().enumerate() {
+            let held = self.backend().head(piece.id)?.is_some();
+            if held {
+                self.may_know(piece.id)?;
+            }
+            let is_last = at.saturating_add(1) == count;
+            let mut own = match name.filter(|_| is_last) {
+                Some(name) => self.full_name(name),
+                None => self.own_name(piece.birth.clone()),
+            };
+            if count > 1 {
+                // A lineage is of one namespace: that of the root, where it is here.
+                own.namespace = match plans.first() {
+                    Some(root) => root.name.namespace.clone(),
+                    None => self.listed_namespace(piece.id)?.unwrap_or(own.namespace),
+                };
+                let taken = self.backend().find(&own)?.filter(|id| *id != piece.id);
+                if let Some(conversation) = taken.filter(|_| !held) {
+                    let name = own;
+                    return Err(StoreError::NameTaken { name, conversation }.into());
+                }
+            }
+            let given = entries.get(piece.entries.clone()).unwrap_or_default();
+            let known = self.common_prefix(piece.id, given)?;
+            plans.push(Plan {
+                piece,
+                name: own,
+                known,
+            });
+        }
+        Ok(plans)
+    }
+
+    fn listed_namespace(&self, id: ConversationId) -> Result<Option<Vec<String>>, Error> {
+        let mut all = self.backend().list(&[])?.into_iter();
+        let listed = all.find(|listed| listed.conversation == id);
+        Ok(listed.map(|listed| listed.name.namespace))
+    }
+
+    /// Writes what is new of a piece.
+    fn take_in(
+        &self,
+        plan: Plan,
+        held: &[Adopted],
+        new: Vec<Adopted>,
+        state: &mut Projection,
+    ) -> Result<(), Error> {
+        let id = plan.piece.id;
         // What is new comes in without them: nothing of it is ever there to be destroyed.
-        let held = entries.iter().take(known);
-        let redacted: Vec<(Seq, u32)> = held.flat_map(redactions).collect();
-        let mut state = Projection::default();
-        entries
-            .iter()
-            .take(known)
-            .for_each(|e| state.apply(&e.sealed.entry));
-        let head = known
-            .checked_sub(1)
-            .and_then(|i| entries.get(i))
-            .map(|e| e.sealed.head());
-        let mut stage = Stage::new(id, self.environment(), &mut state, head);
-        let added = entries.len().saturating_sub(known);
-        for entry in entries.into_iter().skip(known) {
+        let redacted: Vec<(Seq, u32)> = held.iter().flat_map(redactions).collect();
+        held.iter().for_each(|e| state.apply(&e.sealed.entry));
+        let head = held.last().map(|e| e.sealed.head());
+        let mut stage = Stage::new(id, self.environment(), state, head);
+        for entry in new {
             stage.adopt(entry.sealed, entry.payloads);
         }
-        let birth = (known == 0).then(|| name.clone());
-        if let Some((batch, _)) = stage.batch(birth) {
+        let birth = head.is_none().then_some(plan.name);
+        if stage.size().0 > 0
+            && let Some((batch, _)) = stage.batch(birth)
+        {
             self.backend().append(batch, self.level())?;
         } else {
             self.backend().sync(self.level())?;
@@ -78,25 +155,23 @@ impl Store {
                 .destroy_payload(id, seq, index, self.level())?;
         }
         self.forget(id);
-        let chat = self.by_id(crate::store::Listed {
-            name,
-            conversation: id,
-        })?;
-        Ok((chat, u64::try_from(added).unwrap_or(u64::MAX)))
+        Ok(())
     }
 
-    /// How many of these entries the store holds already.
-    fn common_prefix(&self, entries: &[Adopted]) -> Result<usize, Error> {
-        let Some(first) = entries.first() else {
-            return Ok(0);
-        };
-        let id = first.sealed.entry.conversation;
-        let Some(head) = self.backend().head(id)? else {
+    /// How many of these entries, which follow each other, the store's log holds already.
+    fn common_prefix(&self, id: ConversationId, entries: &[Adopted]) -> Result<usize, Error> {
+        let (Some(first), Some(head)) = (entries.first(), self.backend().head(id)?) else {
             return Ok(0);
         };
         let mut known: usize = 0;
         let mut differs = None;
-        self.entries(id, Seq(0), head.seq, &mut |held| {
+        let first = first.sealed.entry.seq;
+        if self.backend().first(id)? != Some(first) {
+            return Err(diverged(format!(
+                "the log held here does not begin with {first}"
+            )));
+        }
+        self.entries(id, first, head.seq, &mut |held| {
             match entries.get(known) {
                 None => return ControlFlow::Break(()),
                 Some(given) if given.sealed.hash == held.hash => {
@@ -116,37 +191,52 @@ impl Store {
     }
 }
 
-fn birth(entries: &[Adopted]) -> Result<(crate::log::ConversationId, Name), Error> {
-    let first = entries
-        .first()
-        .ok_or_else(|| diverged("there are no entries"))?;
-    match &first.sealed.entry.body {
-        Body::Opened(o) => Ok((
-            first.sealed.entry.conversation,
-            Name {
-                namespace: o.namespace.clone(),
-                name: o.name.clone(),
-            },
-        )),
-        _ => Err(diverged("the first entry does not open a log")),
-    }
-}
-
-fn chained(entries: &[Adopted]) -> Result<(), Error> {
-    let mut prev = Hash::ZERO;
-    let mut next = Seq(0);
-    let id = entries.first().map(|e| e.sealed.entry.conversation);
-    for adopted in entries {
+/// Divides entries among the logs they are of. They have to be a chain, and each log but the first has
+/// to begin where it says that it left the one before.
+fn pieces(entries: &[Adopted]) -> Result<Vec<Piece>, Error> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    let (mut prev, mut next) = (Hash::ZERO, Seq(0));
+    let mut before: Option<ForkPoint> = None;
+    for (at, adopted) in entries.iter().enumerate() {
         let entry = &adopted.sealed.entry;
-        if entry.seq != next || entry.prev != prev || Some(entry.conversation) != id {
-            return Err(diverged(format!(
-                "{next} does not continue the entry before it"
-            )));
+        let begins = before.is_none_or(|point| point.parent != entry.conversation);
+        if entry.seq != next || entry.prev != prev {
+            return Err(discontinued(next));
         }
+        if begins {
+            let Body::Opened(opened) = &entry.body else {
+                return Err(match before {
+                    None => diverged("the first entry does not open a log"),
+                    Some(_) => discontinued(next),
+                });
+            };
+            if opened.fork != before {
+                return Err(discontinued(next));
+            }
+            pieces.push(Piece {
+                id: entry.conversation,
+                birth: Name {
+                    namespace: opened.namespace.clone(),
+                    name: opened.name.clone(),
+                },
+                entries: at..at,
+            });
+        }
+        if let Some(piece) = pieces.last_mut() {
+            piece.entries.end = at.saturating_add(1);
+        }
+        before = Some(ForkPoint {
+            parent: entry.conversation,
+            at: next,
+        });
         prev = adopted.sealed.hash;
         next = next.next();
     }
-    Ok(())
+    Ok(pieces)
+}
+
+fn discontinued(seq: Seq) -> Error {
+    diverged(format!("{seq} does not continue the entry before it"))
 }
 
 fn redactions(adopted: &Adopted) -> Vec<(Seq, u32)> {

@@ -223,6 +223,12 @@ impl Store {
         self.backend.as_ref()
     }
 
+    /// The same, shared: forks are whole in it.
+    #[cfg(feature = "testkit")]
+    pub(crate) fn shared_backend(&self) -> Arc<dyn Backend> {
+        self.backend.clone()
+    }
+
     pub(super) fn environment(&self) -> &dyn Environment {
         self.environment.as_ref()
     }

@@ -41,6 +41,8 @@ enum Source<'a> {
     AsItWas(&'a [Said]),
     /// A transcript that was replayed through the script's strategies.
     Replayed(&'a Transcript),
+    /// The script's own beginning, in a conversation that is forked on the way.
+    Forked,
 }
 
 impl<'a> Case<'a> {
@@ -77,6 +79,13 @@ impl<'a> Case<'a> {
         self
     }
 
+    /// A script during which the conversation is forked at earlier places and goes on as the fork.
+    #[must_use]
+    pub const fn forked(mut self) -> Self {
+        self.source = Source::Forked;
+        self
+    }
+
     /// What came of running it.
     ///
     /// # Errors
@@ -93,6 +102,7 @@ impl<'a> Case<'a> {
     pub(super) fn fresh(&self) -> Result<World, Failure> {
         let world = match self.source {
             Source::None => World::run(self.script, self.own),
+            Source::Forked => World::run_forked(self.script, self.own),
             Source::AsItWas(said) => World::run_imported(said, self.script, self.own),
             Source::Replayed(transcript) => World::run_replayed(transcript, self.script, self.own),
         }?;

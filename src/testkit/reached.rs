@@ -32,7 +32,6 @@ pub const PENDING: &[(&str, &str)] = &[
     ("lost-critical-predicate", "observation"),
     ("observed", "observation"),
     ("owner-conflict", "identity and owners"),
-    ("fork-splits-pair", "forks"),
 ];
 
 fn add<K: Ord>(counts: &mut BTreeMap<K, u64>, key: K, n: u64) {

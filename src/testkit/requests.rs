@@ -7,7 +7,7 @@ use super::reached::Reached;
 use super::world::Failure;
 use crate::engine::{Error, Namespace, Store};
 use crate::formats::{Link, Step, Transcript};
-use crate::log::{Message, RequestReason};
+use crate::log::{Message, Part, RequestReason};
 use crate::store::NAME_BYTES_MAX;
 
 /// A directory that is removed in the end.
@@ -81,6 +81,12 @@ pub(super) fn reach(reached: &mut Reached, times: u64) -> Result<(), Failure> {
         let long = "n".repeat(usize::try_from(NAME_BYTES_MAX)?);
         expect(RequestReason::TooLarge, store.conversation(&long), reached)?;
         expect(RequestReason::StoreBusy, Store::open(&directory), reached)?;
+        let asked = store.conversation("asked")?;
+        asked.append(Message::person("look it up"))?;
+        let call = asked.append(Message::calls(vec![Part::call("t", "look", "{}")]))?;
+        asked.append(Message::tool("t", "found"))?;
+        let split = asked.fork(call.last, "forked");
+        expect(RequestReason::ForkSplitsPair, split, reached)?;
         let nobody = format!(":{name}").parse::<Namespace>();
         expect(RequestReason::InvalidNamespace, nobody, reached)?;
     }

@@ -252,6 +252,73 @@ impl World {
         Ok(world)
     }
 
+    /// A script in the middle of which the conversation is forked at earlier places, once or more, and
+    /// goes on as the fork.
+    ///
+    /// # Errors
+    /// As [`World::run`].
+    pub fn run_forked(script: &Script, own: &[Arc<dyn Strategy>]) -> Result<Self, Failure> {
+        let mut world = Self::new(script, own)?;
+        let forks = script.pick("forks", 3).saturating_add(1);
+        let length = script.ops.len().saturating_add(1);
+        let place = |n: usize| script.pick(&format!("fork {n} after"), length);
+        let mut places: Vec<usize> = (0..forks).map(place).collect();
+        places.sort_unstable();
+        let mut places = places.into_iter().enumerate().peekable();
+        for done in 0..length {
+            while let Some((n, _)) = places.next_if(|(_, place)| *place <= done) {
+                let at = world.back_from_head(script.pick(&format!("fork {n} at"), 40))?;
+                world = world.forked(at, &format!("fork {n}"))?;
+            }
+            if let Some(op) = script.ops.get(done) {
+                world.perform(op)?;
+            }
+        }
+        Ok(world)
+    }
+
+    /// The conversation forked at an entry, as a world of its own in the same store. Where the place
+    /// splits a call from its result, the call is closed; where that cannot be, the head is the place.
+    ///
+    /// # Errors
+    /// When it fails, which is another thing than being refused.
+    pub fn forked(&self, at: Seq, name: &str) -> Result<Self, Failure> {
+        let head = self.head()?;
+        let split = |error: &Error| {
+            let refusal = error.refusal();
+            refusal.is_some_and(|refusal| refusal.reason == RequestReason::ForkSplitsPair)
+        };
+        let (fork, at) = match self.chat.fork(at, name) {
+            Err(error) if split(&error) => match self.chat.fork_closing(at, name) {
+                Err(error) if split(&error) => (self.chat.fork(head, name)?, head),
+                closed => (closed?, at),
+            },
+            fork => (fork?, at),
+        };
+        let backend = self.store.shared_backend();
+        let summaries = Scripted::default();
+        let store = summarized(&backend, &self.environment, &summaries);
+        let chat = store.existing(fork.name())?;
+        let mut sent = self.sent.clone();
+        sent.retain(|(call, _)| *call <= at);
+        Ok(Self {
+            backend,
+            chat: chat.with_strategies(self.chain.clone())?,
+            store,
+            refused: BTreeMap::new(),
+            shown: Vec::new(),
+            sent,
+            summaries,
+            name: name.to_owned(),
+            chain: self.chain.clone(),
+            environment: Arc::clone(&self.environment),
+            ids: self.ids,
+            times: self.times.clone(),
+            calls: self.calls.clone(),
+            done: self.done,
+        })
+    }
+
     /// Does everything in order.
     ///
     /// # Errors

@@ -54,7 +54,8 @@ fn every_command_has_help_with_examples() {
     let place = Place::new();
     for command in [
         "demo", "import", "append", "call", "report", "ls", "status", "log", "show", "window",
-        "why", "restore", "replace", "clear", "recall", "pin", "unpin", "lint", "verify", "export",
+        "why", "fork", "restore", "replace", "clear", "recall", "pin", "unpin", "lint", "verify",
+        "export",
     ] {
         let help = place.run(&[command, "--help"]).done();
         assert!(

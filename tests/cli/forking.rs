@@ -92,3 +92,20 @@ fn what_cannot_be_forked_is_refused_by_name() {
     again.failed(4, "name-taken");
     place.run(&["verify"]).done();
 }
+
+#[test]
+fn an_export_of_a_fork_is_taken_in_elsewhere_with_what_it_left() {
+    let place = Place::furnished();
+    place.run(&["fork", "it:3", "--as", "other"]).done();
+    place
+        .run(&["append", "-c", "other", "--text", "more"])
+        .done();
+    let lines = place.run(&["export", "-c", "other"]).done().out;
+    let elsewhere = Place::new();
+    elsewhere.feed(&["import", "-"], &lines).done();
+    elsewhere.run(&["verify"]).done();
+    let listed: Vec<Value> = elsewhere.run(&["ls", "--json"]).done().lines();
+    let names: Vec<&Value> = listed.iter().map(|l| &l["conversation"]).collect();
+    assert_eq!(names, ["chat", "other"]);
+    assert_eq!(elsewhere.run(&["export", "-c", "other"]).done().out, lines);
+}

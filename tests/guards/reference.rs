@@ -15,12 +15,11 @@ const ITEMS: [(&str, u32); 6] = [
 ];
 
 /// What rows may wait for.
-const FEATURES: [&str; 11] = [
+const FEATURES: [&str; 10] = [
     "consolidation",
     "replacement",
     "memory views",
     "recall",
-    "forks",
     "redaction",
     "streams",
     "identity and owners",

@@ -288,3 +288,113 @@ fn keys_pins_and_ids_of_the_shared_part_mean_the_same() {
     assert!(chat.unpin(second.message()).is_ok(), "pinned there still");
     let _: Vec<Listed> = store.list().unwrap();
 }
+
+fn exported(chat: &Conversation) -> Vec<String> {
+    let mut out = Vec::new();
+    audit::export(chat, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+fn taken_in(
+    store: &Store,
+    lines: &[String],
+    name: Option<&str>,
+) -> Result<(Conversation, u64), audit::ExportError> {
+    audit::import_lines(store, &mut lines.iter().cloned().map(Ok), name)
+}
+
+#[test]
+fn an_export_of_a_fork_brings_its_lineage_and_verifies_elsewhere() {
+    let store = Store::in_memory();
+    let all = generations(&store, 20, 3);
+    let lines = exported(&all[3]);
+    assert_eq!(lines.len() as u64, head(&all[3]).0 + 1);
+    let other = Store::in_memory();
+    let (fork, added) = taken_in(&other, &lines, Some("here")).unwrap();
+    assert_eq!((fork.name(), added), ("here", lines.len() as u64));
+    assert_eq!(windows(&fork), windows(&all[3]));
+    let listed = other.list().unwrap();
+    assert_eq!(listed.len(), 4, "those it was forked from are there");
+    for listed in &listed {
+        let verified = audit::verify(&other, listed, &mut |_, _| ()).unwrap();
+        assert!(verified.ok, "{:?}", verified.problems);
+    }
+    // The root there ends where it is shared; its own export goes on with it.
+    let root = exported(&all[0]);
+    let (_, added) = taken_in(&other, &root, None).unwrap();
+    let shared = all[1].forked().unwrap().unwrap().at.0 + 1;
+    assert_eq!(added, root.len() as u64 - shared);
+    assert_eq!(exported(&fork), lines);
+    assert_eq!(taken_in(&other, &lines, Some("here")).unwrap().1, 0);
+    // Half of it first, then the rest.
+    let half = Store::in_memory();
+    taken_in(&half, &lines[..lines.len() / 2], None).unwrap();
+    let (fork, _) = taken_in(&half, &lines, None).unwrap();
+    assert_eq!(exported(&fork), lines);
+    assert!(verified(&half, &fork).ok);
+}
+
+#[test]
+fn an_export_of_a_fork_whose_parent_is_another_here_is_refused_whole() {
+    let store = Store::in_memory();
+    let all = generations(&store, 20, 1);
+    let lines = exported(&all[1]);
+    let other = Store::in_memory();
+    let early: Vec<String> = exported(&all[0]).into_iter().take(10).collect();
+    let (root, _) = taken_in(&other, &early, None).unwrap();
+    root.append(Message::person("goes on otherwise")).unwrap();
+    let refused = taken_in(&other, &lines, None).unwrap_err();
+    assert!(
+        refused.to_string().contains("is not the one held here"),
+        "{refused}"
+    );
+    assert_eq!(other.list().unwrap().len(), 1);
+    let taken = Store::in_memory();
+    taken.conversation("0").unwrap();
+    let refused = taken_in(&taken, &lines, None).unwrap_err();
+    assert!(refused.to_string().contains("exists already"), "{refused}");
+    assert_eq!(taken.list().unwrap().len(), 1);
+}
+
+#[test]
+fn a_redacted_payload_of_the_shared_part_is_gone_for_all_who_share_it() {
+    let store = Store::in_memory();
+    let all = generations(&store, 20, 2);
+    let listed = all[0]
+        .with_projection(|p| p.messages()[0].id.seq())
+        .unwrap();
+    let backend = store.backend();
+    backend
+        .destroy_payload(all[2].id(), listed, 0, ctxlog::store::Level::Synced)
+        .unwrap();
+    for chat in &all {
+        let verified = verified(&store, chat);
+        assert!(
+            verified.ok && verified.payloads.redacted == 1,
+            "{verified:?}"
+        );
+    }
+}
+
+/// What a fork costs, in entries that are looked at, follows from the window and not from the log.
+#[test]
+fn a_fork_costs_the_same_at_any_length() {
+    let mut cost = Vec::new();
+    for turns_made in [400, 1_600] {
+        let counting = Arc::new(super::past::Counting::default());
+        super::past::long(&counting, "a", turns_made);
+        let backend: Arc<dyn Backend> = Arc::clone(&counting) as _;
+        let chat = Store::on(backend).existing("a").unwrap();
+        let at = chat.before_call(Iteration(turns_made as u64 / 2)).unwrap();
+        let (fork, shown) = counting.shown_by(|| chat.fork(at, "b").unwrap());
+        assert!(
+            shown <= 600,
+            "{shown} entries for a fork of {turns_made} turns"
+        );
+        let (_, seen) = counting.shown_by(|| fork.window().unwrap());
+        assert!(seen <= 300, "{seen} entries for its window");
+        cost.push(shown);
+    }
+    assert!(cost[1] <= cost[0] + 300, "{cost:?}");
+}

@@ -16,13 +16,13 @@ use proptest::prelude::*;
 
 /// A store in memory that counts the entries it shows.
 #[derive(Debug, Default)]
-struct Counting {
+pub struct Counting {
     store: MemoryStore,
     shown: AtomicU64,
 }
 
 impl Counting {
-    fn shown_by<T>(&self, work: impl FnOnce() -> T) -> (T, u64) {
+    pub fn shown_by<T>(&self, work: impl FnOnce() -> T) -> (T, u64) {
         let before = self.shown.load(Ordering::SeqCst);
         let done = work();
         (done, self.shown.load(Ordering::SeqCst) - before)
@@ -106,7 +106,7 @@ fn talk(chat: &Conversation, turns: usize) {
     }
 }
 
-fn long(counting: &Arc<Counting>, name: &str, turns: usize) -> Conversation {
+pub fn long(counting: &Arc<Counting>, name: &str, turns: usize) -> Conversation {
     let backend: Arc<dyn Backend> = Arc::clone(counting) as _;
     let chat = Store::on(backend).conversation(name).unwrap();
     let chat = chat

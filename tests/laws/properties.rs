@@ -74,6 +74,18 @@ proptest! {
     }
 
     #[test]
+    fn laws_of_forks_and_of_forks_of_forks(script in script()) {
+        let case = Case::new(&script).forked();
+        for law in [
+            laws::determinism, laws::replay, laws::explain, laws::closure, laws::conservation, laws::lifetimes,
+            laws::undo, laws::accounting, laws::shrink, laws::stable_prefix, laws::legality,
+            laws::envelope_and_request, laws::tamper,
+        ] {
+            law(&case).map_err(|broken| shown(broken, &script))?;
+        }
+    }
+
+    #[test]
     fn undo_of_what_a_source_did(mut source in source(), ids in proptest::collection::vec(0..20_usize, 1..6), which in 0..3_usize) {
         source.push(match which {
             0 => Said::Compacted,

@@ -22,6 +22,7 @@ pub struct Subject<'a> {
     seed: u64,
     plain: Case<'a>,
     imported: Case<'a>,
+    forked: Case<'a>,
 }
 
 impl<'a> Subject<'a> {
@@ -30,6 +31,8 @@ impl<'a> Subject<'a> {
         let imported = binds_sources && self.seed.is_multiple_of(3);
         let case = if imported {
             &self.imported
+        } else if binds_sources && self.seed % 3 == 1 {
+            &self.forked
         } else {
             &self.plain
         };
@@ -142,6 +145,7 @@ fn look_at(seed: u64, columns: &[(&'static str, Look)], seen: &Mutex<Seen>) {
         seed,
         plain: Case::new(&script),
         imported: Case::new(&script).after_import_of(&source),
+        forked: Case::new(&script).forked(),
     };
     for (name, look) in columns.iter().filter(|(name, _)| !earlier(name)) {
         let outcome = catch_unwind(AssertUnwindSafe(|| look(&subject)));

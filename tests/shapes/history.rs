@@ -431,6 +431,7 @@ fn unbuilt(code: u8) -> bool {
         Kind::Returned,
         Kind::Visited,
         Kind::Edited,
+        Kind::Redacted,
         Kind::Noted,
     ];
     // Far codes stand for each other.

@@ -16,6 +16,7 @@ mod budgets;
 mod concurrency;
 mod consolidation;
 mod failing;
+mod forks;
 mod history;
 mod interruption;
 mod list;

@@ -181,14 +181,15 @@ fn unlisted(store: &Store) -> Result<Vec<Listed>, Failure> {
     Ok(found)
 }
 
-/// The name in a log's first entry; its id where that cannot be read.
+/// The name in a log's first own entry; its id where that cannot be read.
 fn birth_name(store: &Store, id: ConversationId) -> Name {
     let mut name = Name {
         namespace: Vec::new(),
         name: id.to_string(),
     };
     // What is wrong with the entry is told when the log is verified.
-    let _ = store.entries(id, Seq(0), Seq(0), &mut |sealed| {
+    let first = store.backend().first(id).ok().flatten().unwrap_or(Seq(0));
+    let _ = store.entries(id, first, first, &mut |sealed| {
         if let Body::Opened(opened) = sealed.entry.body {
             name = Name {
                 namespace: opened.namespace,

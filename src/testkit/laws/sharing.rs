@@ -13,7 +13,7 @@ use crate::store::{Backend, Batch, Level, MemoryStore, Name, Payload, Record};
 use crate::testkit::case::Case;
 use crate::testkit::script::Script;
 use crate::testkit::world::{Failure, Request, World};
-use crate::window::Projection;
+use crate::window::{Projection, Window};
 
 /// What happens in one conversation of a store shows in no other, and leaves no trace in its log.
 pub(super) fn isolation(case: &Case<'_>) -> Found {
@@ -56,6 +56,59 @@ pub(super) fn isolation(case: &Case<'_>) -> Found {
         demand!(
             exported(world)? == once || alone()? != once, // else it is no neighbour's doing
             "a neighbour in the store left a trace in the log of '{name}'"
+        );
+    }
+    forks_are_apart(case)
+}
+
+/// What is seen of a conversation: its head, its window, and one of an earlier place.
+fn view(world: &World, script: &Script) -> Result<(Option<Head>, [Window; 2]), Failure> {
+    let back = script.pick("view", 30);
+    let earlier = world.chat.window_after(world.back_from_head(back)?)?;
+    Ok((world.chat.head()?, [world.chat.window()?, earlier]))
+}
+
+/// A conversation, forks of it and forks of those: what happens in one shows in no other, also where
+/// they are opened anew; and each verifies by itself.
+fn forks_are_apart(case: &Case<'_>) -> Found {
+    let script = case.script;
+    let mut worlds = vec![World::new(script, case.own())?];
+    let most = script.pick("worlds", 4).saturating_add(2);
+    for (n, op) in script.ops.iter().enumerate() {
+        let pick = |what: &str, bound| script.pick(&format!("{what} {n}"), bound);
+        let one = pick("world", worlds.len());
+        if worlds.len() < most && pick("fork", 4) == 0 {
+            let parent = worlds.get(one).ok_or("no world")?;
+            let at = parent.back_from_head(pick("at", 30))?;
+            let fork = parent.forked(at, &format!("fork {n}"))?;
+            worlds.push(fork);
+        }
+        let views = |worlds: &[World]| -> Result<Vec<_>, Failure> {
+            worlds.iter().map(|world| view(world, script)).collect()
+        };
+        let still = views(&worlds)?;
+        if let Some(world) = worlds.get_mut(one) {
+            world.perform(op)?;
+        }
+        for (number, (before, now)) in still.iter().zip(views(&worlds)?).enumerate() {
+            demand!(
+                number == one || *before == now,
+                "'{op}' in one fork changed a view of another"
+            );
+        }
+    }
+    for world in &mut worlds {
+        let still = view(world, script)?;
+        world.reopen()?;
+        demand!(
+            view(world, script)? == still,
+            "opened anew, a fork shows something else"
+        );
+        let verified = verify(&world.store, &world.listed()?, &mut |_, _| {})?;
+        demand!(
+            verified.ok,
+            "a fork does not verify: {:?}",
+            verified.problems
         );
     }
     Ok(())

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::Told;
 use crate::audit;
-use crate::engine::{Adopted, Conversation, Error, LoadedWindow, Options, Seeded, Store};
+use crate::engine::{Adopted, Conversation, Error, LoadedWindow, Options, Redact, Seeded, Store};
 use crate::formats::{Link, Step, Transcript};
 use crate::log::{
-    Author, ConversationId, Hash, Json, Message, Micros, Part, Role, Seq, entry, payload,
+    Author, ConversationId, Hash, Json, Message, MessageId, Micros, Part, Role, Seq, entry, payload,
 };
 use crate::store::{Backend, Level, Listed};
 use crate::strategy::SlidingWindow;
@@ -75,7 +75,7 @@ impl Site {
         let id = chat.id();
         let window = chat.window().and_then(|w| chat.load(w));
         let before = window.map_err(|e| failed(&e))?;
-        let redacted = redacted(&chat, &medium.view())?;
+        let redacted = redacted(&chat)?;
         Ok(Self {
             environment,
             store,
@@ -389,7 +389,17 @@ fn import(store: &Store) -> Result<(), Error> {
 }
 
 /// The log as another store gives it that redacted entry 2.
-fn redacted(chat: &Conversation, backend: &dyn Backend) -> Result<Vec<Adopted>, String> {
+fn redacted(chat: &Conversation) -> Result<Vec<Adopted>, String> {
+    let told = |error: &dyn std::fmt::Display| error.to_string();
+    let mut lines = Vec::new();
+    audit::export(chat, &mut lines).map_err(|e| told(&e))?;
+    let lines = String::from_utf8(lines).map_err(|e| told(&e))?;
+    let mut lines = lines.lines().map(|line| Ok(line.to_owned()));
+    let elsewhere = Store::in_memory();
+    let (chat, _) = audit::import_lines(&elsewhere, &mut lines, None).map_err(|e| told(&e))?;
+    chat.redact(Redact::Message(MessageId(Seq(2))))
+        .map_err(|e| told(&e))?;
+    let backend = elsewhere.backend();
     let mut entries = Vec::new();
     let show = &mut |_, bytes: &[u8]| {
         entries.extend(entry::open(bytes));
@@ -400,10 +410,7 @@ fn redacted(chat: &Conversation, backend: &dyn Backend) -> Result<Vec<Adopted>, 
     let adopted = entries.into_iter().map(|sealed| {
         let seq = sealed.entry.seq;
         let indices = (0_u32..).zip(sealed.entry.body.commitments());
-        let payloads = indices.map(|(index, _)| {
-            let found = backend.payload(chat.id(), seq, index);
-            found.map(|p| p.filter(|_| seq != Seq(2)))
-        });
+        let payloads = indices.map(|(index, _)| backend.payload(chat.id(), seq, index));
         let payloads: Result<Vec<_>, _> = payloads.collect();
         Ok(Adopted {
             sealed,
