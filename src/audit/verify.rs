@@ -362,6 +362,9 @@ impl<'a> Check<'a> {
 
     /// Holds what is not there against what the log says was redacted.
     fn redactions(&mut self) {
+        if self.chain_broken.is_some() {
+            return; // what could say so may lie behind that
+        }
         let Destroyed { absent, .. } = &self.destroyed;
         let unsaid = absent.iter().filter(|place| !self.destroyed.says(**place));
         let unsaid: Vec<Seq> = unsaid.map(|(seq, _)| *seq).collect();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ctxlog::audit;
-use ctxlog::engine::{Conversation, Error, Namespace, Store};
+use ctxlog::engine::{Conversation, Error, Namespace, Redact, Store};
 use ctxlog::log::{
     Author, BlockBody, Iteration, Json, Media, Message, Part, PartBody, RequestReason, Role, Seq,
 };
@@ -364,9 +364,8 @@ fn a_redacted_payload_of_the_shared_part_is_gone_for_all_who_share_it() {
     let listed = all[0]
         .with_projection(|p| p.messages()[0].id.seq())
         .unwrap();
-    let backend = store.backend();
-    backend
-        .destroy_payload(all[2].id(), listed, 0, ctxlog::store::Level::Synced)
+    all[2]
+        .redact(Redact::Message(ctxlog::log::MessageId(listed)))
         .unwrap();
     for chat in &all {
         let verified = verified(&store, chat);
