@@ -84,8 +84,7 @@ pub const SHAPES: &[(&str, &str, &str)] = &[
         "redaction: words redacted beside signed reasoning take it out"),
     ("B111", "reasoning_is_never_shortened", ""),
     ("B113", "no_turn_is_left_with_reasoning_alone", ""),
-    ("B115", "a_destroyed_payload_is_nowhere_and_everything_else_still_verifies",
-        "redaction: one command reaches every claim, blob and snapshot and lists them"),
+    ("B115", "a_destroyed_payload_is_nowhere_and_everything_else_still_verifies", ""),
     ("B116", "lifetimes_are_told_in_calls_and_in_time_and_neither_is_made_from_the_other", ""),
     ("B118", "a_refuser_is_stepped_over_and_stops_nothing", ""),
 ];
