@@ -49,6 +49,14 @@ pub(super) fn engine(directory: &Directory, cache_bytes: u64) -> Result<Engine, 
     match Engine::open(&sled, cache_bytes) {
         Ok(engine) => Ok(engine),
         Err(OpenFailure::Other(error)) => Err(error),
+        // A kill while the store was made leaves files of sled that are half written, and nothing else.
+        Err(OpenFailure::Snapshot(_)) if directory.was_never_a_store() => {
+            directory.set_sled_aside()?;
+            Engine::open(&sled, cache_bytes).map_err(|failure| match failure {
+                OpenFailure::Other(error) => error,
+                OpenFailure::Snapshot(reason) => distrust(directory, &reason),
+            })
+        }
         Err(OpenFailure::Snapshot(reason)) => {
             let what = format!("sled reads neither its snapshot nor its whole log ({reason})");
             Err(distrust(directory, &what))
