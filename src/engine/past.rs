@@ -57,12 +57,23 @@ impl Store {
             let read = Snapshot::decode(&bytes).filter(|s| s.outline.at == Some(at));
             if let Some(snapshot) = read
                 && (self.hash_of(id, at) == Some(snapshot.hash)
-                    || planted(Bug::SnapshotPastItsForkPoint))
+                    || planted(Bug::SnapshotPastItsForkPoint)
+                        && self.is_an_ancestors(id, &snapshot))
             {
                 return Some(snapshot);
             }
             until = Seq(at.0.checked_sub(1)?);
         }
+    }
+
+    /// Whether a snapshot is one that a log this one was forked from took, at whatever place.
+    fn is_an_ancestors(&self, id: ConversationId, snapshot: &Snapshot) -> bool {
+        let Ok(Some(line)) = self.line(id) else {
+            return false;
+        };
+        let hash = |owner| self.hash_of(owner, snapshot.outline.at?);
+        line.ancestors()
+            .any(|(owner, _)| hash(owner) == Some(snapshot.hash))
     }
 
     pub(super) fn hash_of(&self, id: ConversationId, seq: Seq) -> Option<Hash> {
