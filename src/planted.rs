@@ -61,7 +61,7 @@ bugs! {
     OutlineForgetsSupersession = "outline-forgets-supersession", "replay", "From a snapshot on, what a real result stands for stays in the window.";
     SnapshotIsOneEntryLate = "snapshot-is-one-entry-late", "replay", "A snapshot is kept as that of the entry before the one after which it was taken.";
     SnapshotPastItsForkPoint = "snapshot-past-its-fork-point", "replay", "A snapshot of the parent serves a fork that left it earlier.";
-    LogsShareTheirPayloads = "logs-share-their-payloads", "isolation", "Payloads are found by their entry's number alone.";
+    LogsShareTheirPayloads = "logs-share-their-payloads", "isolation", "Payloads are found by their entry's number alone, among logs that are no forks.";
     UndoForgetsWhatEntered = "undo-forgets-what-entered", "undo", "Undoing leaves in the window what the entry had brought in.";
     LastVisitIsNotRead = "last-visit-is-not-read", "crash", "Opening a log that ends with a visit passes it over.";
     HashOmitsKind = "hash-omits-kind", "tamper", "An entry's hash does not cover its kind.";

@@ -100,9 +100,11 @@ impl State {
 
     fn payload(&mut self, place: (ConversationId, Seq, u32)) -> Option<&mut Option<Payload>> {
         let (conversation, seq, index) = place;
-        let log = if planted(Bug::LogsShareTheirPayloads) {
+        let is_root = |of| self.first(of) == Some(Seq(0));
+        let log = if planted(Bug::LogsShareTheirPayloads) && is_root(conversation) {
             let logs = self.logs.iter_mut();
-            logs.filter(|(_, log)| log.entries.contains_key(&seq))
+            let root = |log: &Log| log.entries.contains_key(&Seq(0));
+            logs.filter(|(_, log)| root(log) && log.entries.contains_key(&seq))
                 .min_by_key(|(id, _)| **id)
                 .map(|(_, log)| log)
         } else {

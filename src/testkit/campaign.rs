@@ -93,10 +93,12 @@ fn draw<T>(
     Ok(tree.current())
 }
 
-/// What is looked for on a case; `true`: it goes on after a transcript that was imported.
+/// What is looked for on a case; `true`: it goes on after a transcript that was imported, or in forks,
+/// so that not all of it are requests that can be predicted.
 type Look<'a> = &'a (dyn Fn(&Case<'_>, bool) -> Result<(), Failure> + Sync);
 
-/// Runs generated scripts until so many entries were filed, and looks at each. Every third goes on
+/// Runs generated scripts until so many entries were filed, and looks at each. Every sixth is forked on
+/// the way, every third goes on
 /// after a transcript whose source did things of its own.
 ///
 /// # Errors
@@ -111,15 +113,20 @@ pub fn try_scripts(work: Work<'_>, transitions: u64, look: Look<'_>) -> Result<T
             let (drawn, said) = (draw(&scripts, &mut runner)?, draw(&sources, &mut runner)?);
             let imported = tried.scripts.is_multiple_of(3);
             let mut case = Case::new(&drawn);
+            let forked = tried.scripts % 6 == 1;
             if imported {
                 case = case.after_import_of(&said);
+            } else if forked {
+                case = case.forked();
             }
             let source = if imported {
                 format!("\nafter {said:?}")
+            } else if forked {
+                "\nforked on the way".to_owned()
             } else {
                 String::new()
             };
-            look(&case, imported).map_err(|e| format!("{e}\n\n{drawn}{source}"))?;
+            look(&case, imported || forked).map_err(|e| format!("{e}\n\n{drawn}{source}"))?;
             let run = case.run()?;
             tried.reached.count(run);
             let entries = u64::try_from(run.entries.len())?;

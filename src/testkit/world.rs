@@ -284,15 +284,28 @@ impl World {
     /// When it fails, which is another thing than being refused.
     pub fn forked(&self, at: Seq, name: &str) -> Result<Self, Failure> {
         let head = self.head()?;
+        if at.0.is_multiple_of(2) {
+            // Snapshots of the parent, also behind the place: none of those may serve the fork.
+            let often = Store::on(Arc::clone(&self.backend)).with_pace(Pace::every(2));
+            often.by_id(self.listed()?)?.take_snapshots()?;
+        }
         let split = |error: &Error| {
             let refusal = error.refusal();
             refusal.is_some_and(|refusal| refusal.reason == RequestReason::ForkSplitsPair)
         };
+        let mut refused = self.refused.clone();
+        let mut count = || {
+            let count = refused.entry(RequestReason::ForkSplitsPair).or_default();
+            *count = count.saturating_add(1);
+        };
         let (fork, at) = match self.chat.fork(at, name) {
-            Err(error) if split(&error) => match self.chat.fork_closing(at, name) {
-                Err(error) if split(&error) => (self.chat.fork(head, name)?, head),
-                closed => (closed?, at),
-            },
+            Err(error) if split(&error) => {
+                count();
+                match self.chat.fork_closing(at, name) {
+                    Err(error) if split(&error) => (self.chat.fork(head, name)?, head),
+                    closed => (closed?, at),
+                }
+            }
             fork => (fork?, at),
         };
         let backend = self.store.shared_backend();
@@ -305,7 +318,7 @@ impl World {
             backend,
             chat: chat.with_strategies(self.chain.clone())?,
             store,
-            refused: BTreeMap::new(),
+            refused,
             shown: Vec::new(),
             sent,
             summaries,

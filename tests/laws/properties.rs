@@ -83,6 +83,11 @@ proptest! {
         ] {
             law(&case).map_err(|broken| shown(broken, &script))?;
         }
+        let world = &case.run().unwrap().world;
+        let verified = verify(&world.store, &world.listed().unwrap(), &mut |_, _| ()).unwrap();
+        if !verified.ok {
+            Err(shown(format!("{:?}", verified.problems), &script))?;
+        }
     }
 
     #[test]
