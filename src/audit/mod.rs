@@ -8,6 +8,7 @@ mod laws;
 mod lint;
 mod salvage;
 mod select;
+mod simulate;
 mod status;
 mod trace;
 mod verify;
@@ -24,6 +25,9 @@ pub use laws::{LAWS, Laws};
 pub use lint::{Broken, Linted, lint};
 pub use salvage::{Trusted, trusted_prefix};
 pub use select::{PREFIX_DIGITS_MIN, Place, SelectError, Selector, Span};
+pub use simulate::{
+    Alternative, Chain, Changed, How, LeftOut, OutOfSight, QuotesFound, Simulated, Story, simulate,
+};
 pub use status::{Category, Pressure, Status, status};
 pub use verify::{Verified, Windows, verify};
 pub use why::{FormOf, Moment, Refusals, Seen, Stay, StayEnd, Why, why};

@@ -9,7 +9,7 @@ use ctxlog::formats::Profile;
 
 use super::commands::{
     append, call, export, import, lint, log, pin, recall, replace, report, restore, self_test,
-    show, status, verify, why, window,
+    show, simulate, status, verify, why, window,
 };
 
 /// Git for context windows: what the model saw, what left, and why.
@@ -176,6 +176,8 @@ pub enum Command {
     Window(window::Args),
     /// Explain a message: when it entered, who saw it, why it left, how to bring it back
     Why(why::Args),
+    /// What other strategies would have done to the same conversation, side by side
+    Simulate(simulate::Args),
     /// Bring a message back, or undo a visit or edit
     Restore(restore::Args),
     /// Put words in the place of messages of the window (words on stdin, or --text)

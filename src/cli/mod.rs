@@ -141,6 +141,7 @@ fn dispatch(cx: &mut Context, command: &Command) -> Result<u8, Failure> {
         Command::Show(args) => commands::show::run(cx, args),
         Command::Window(args) => commands::window::run(cx, args),
         Command::Why(args) => commands::why::run(cx, args),
+        Command::Simulate(args) => commands::simulate::run(cx, args),
         Command::Restore(args) => commands::restore::run(cx, args),
         Command::Replace(args) => commands::replace::run(cx, args),
         Command::Clear(args) => commands::replace::clear(cx, args),
