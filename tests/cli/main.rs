@@ -10,5 +10,6 @@ mod live;
 mod questions;
 mod self_test;
 mod shapes;
+mod simulating;
 mod summaries;
 mod support;

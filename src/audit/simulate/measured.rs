@@ -33,11 +33,12 @@ impl Names {
         let (mut names, mut steps) = (BTreeMap::new(), Vec::new());
         for (filed, own) in filed.into_iter().zip(&told.messages) {
             let (first, entries) = filed.unwrap_or_default();
+            let alike = usize::try_from(entries).is_ok_and(|n| n == own.len());
             let mut seqs = Vec::new();
             for n in 0..entries {
                 let seq = Seq(first.0.saturating_add(n.into()));
-                let at = usize::try_from(n).ok();
-                // Split otherwise than it was: the first entry stands for the rest.
+                // Split otherwise than it was: all are pieces of the first.
+                let at = usize::try_from(n).ok().filter(|_| alike);
                 let name = at.and_then(|at| own.get(at)).or_else(|| own.first());
                 names.extend(name.map(|name| (seq, *name)));
                 seqs.push(seq);
@@ -106,7 +107,7 @@ fn folded(p: &Projection, name: &str, names: &Names) -> Alternative {
     let tokens = tokens(p);
     let mut sorted = tokens.clone();
     sorted.sort_unstable();
-    let mut stories = BTreeMap::new();
+    let mut stories: BTreeMap<MessageId, Vec<Story>> = BTreeMap::new();
     let mut changes = Vec::new();
     let mut lifetimes = Vec::new();
     for message in p.messages() {
@@ -117,7 +118,7 @@ fn folded(p: &Projection, name: &str, names: &Names) -> Alternative {
             continue;
         };
         changes.extend(changed(id, message));
-        stories.insert(id, story(message));
+        stories.entry(id).or_default().push(story(message));
     }
     lifetimes.sort_unstable();
     changes.sort_by_key(|(seq, change)| (*seq, change.message));

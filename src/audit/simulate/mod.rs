@@ -115,9 +115,11 @@ pub struct Alternative {
     pub changes: Vec<Changed>,
     /// Texts that a later answer quotes and that its call's window did not hold.
     pub out_of_sight: Vec<OutOfSight>,
-    /// The story of each message, by its id in the conversation.
+    /// The story of each message, by its id in the conversation: of each piece, where an alternative
+    /// splits it because it answers calls of which some had left. A piece that an alternative does not
+    /// split off has none.
     #[serde(skip)]
-    pub stories: BTreeMap<MessageId, Story>,
+    pub stories: BTreeMap<MessageId, Vec<Story>>,
 }
 
 impl Alternative {
@@ -145,6 +147,7 @@ pub enum How {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Changed {
     /// The message, as the conversation calls it.
+    #[serde(serialize_with = "named")]
     pub message: MessageId,
     /// The first call that could see the change.
     pub iteration: Iteration,
@@ -167,10 +170,12 @@ pub struct Story {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct OutOfSight {
     /// The answer.
+    #[serde(serialize_with = "named")]
     pub answer: MessageId,
     /// The call it came from.
     pub iteration: Iteration,
     /// The message that holds the text.
+    #[serde(serialize_with = "named")]
     pub message: MessageId,
     /// The text, or its beginning.
     pub text: String,
@@ -242,6 +247,11 @@ fn replayed(
     let mut column = measured::column(&chat, &specs.join(" + "), &names, quotes)?;
     column.summaries_due = imported.due;
     Ok(column)
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it")]
+fn named<S: serde::Serializer>(id: &MessageId, s: S) -> Result<S::Ok, S::Error> {
+    s.collect_str(id)
 }
 
 fn count(n: usize) -> u64 {

@@ -255,9 +255,8 @@ mod tests {
     #[test]
     fn the_index_is_bounded_and_says_so() {
         let text = |n: usize| {
-            (0..200)
-                .map(|w| format!("w{n}x{w:05} "))
-                .collect::<String>()
+            let words: Vec<String> = (0..200).map(|w| format!("w{n}x{w:05}")).collect();
+            words.join(" ")
         };
         let said: Vec<Message> = (0..40).map(|n| Message::person(text(n))).collect();
         let all = said.iter().cloned().chain([Message::model(text(3))]);

@@ -39,8 +39,8 @@ pub struct Args {
 /// What the alternatives say of one message, in the order of the columns.
 #[derive(Serialize)]
 struct Differing<'a> {
-    message: MessageId,
-    stories: Vec<Option<&'a Story>>,
+    message: String,
+    stories: Vec<&'a [Story]>,
 }
 
 #[derive(Serialize)]
@@ -237,8 +237,8 @@ fn differing(s: &Simulated) -> Vec<Differing<'_>> {
     let of = |message: MessageId| {
         let columns = s.alternatives.iter();
         Differing {
-            message,
-            stories: columns.map(|c| c.stories.get(&message)).collect(),
+            message: message.to_string(),
+            stories: columns.map(|c| of_column(c, message)).collect(),
         }
     };
     let differs = |d: &Differing<'_>| d.stories.windows(2).any(|pair| pair.first() != pair.last());
@@ -253,19 +253,29 @@ fn messages(cx: &mut Context, differing: &[Differing<'_>]) -> Result<(), Failure
         things(count, "message")
     ))?;
     for differing in differing {
-        let id = cx.look.id(&differing.message.to_string());
-        let fates = differing.stories.iter().enumerate();
-        let fates = fates.map(|(n, story)| format!("{}: {}", mark(n), fate(*story)));
-        let fates: Vec<String> = fates.collect();
-        cx.text(&format!("  {id}  {}", fates.join("; ")), 6)?;
+        let id = cx.look.id(&differing.message);
+        let each = differing.stories.iter().enumerate();
+        let each = each.map(|(n, stories)| format!("{}: {}", mark(n), fates(stories)));
+        let each: Vec<String> = each.collect();
+        cx.text(&format!("  {id}  {}", each.join("; ")), 6)?;
     }
     Ok(())
 }
 
-fn fate(story: Option<&Story>) -> String {
-    let Some(story) = story else {
-        return "absent".to_owned();
-    };
+/// The pieces of a message in one column.
+fn of_column(column: &Alternative, message: MessageId) -> &[Story] {
+    column.stories.get(&message).map_or(&[], Vec::as_slice)
+}
+
+fn fates(pieces: &[Story]) -> String {
+    if pieces.is_empty() {
+        return "one with the message before".to_owned();
+    }
+    let pieces: Vec<String> = pieces.iter().map(fate).collect();
+    pieces.join(" / ")
+}
+
+fn fate(story: &Story) -> String {
     let mut words = Vec::new();
     for (n, (entered, left)) in story.stays.iter().enumerate() {
         if n > 0 {
