@@ -21,6 +21,7 @@ mod salvage;
 mod select;
 #[cfg(feature = "sign")]
 mod signing;
+mod simulate;
 mod status;
 mod totals;
 mod trace;
@@ -58,6 +59,9 @@ pub use salvage::{Trusted, trusted_prefix};
 pub use select::{PREFIX_DIGITS_MIN, Place, SelectError, Selector, Span};
 #[cfg(feature = "sign")]
 pub use signing::{KeyError, PublicKey, SecretKey};
+pub use simulate::{
+    Alternative, Chain, Changed, How, LeftOut, OutOfSight, QuotesFound, Simulated, Story, simulate,
+};
 pub use status::{Category, Pressure, Status, status};
 pub use totals::{Replaced, Stored, Totals, totals};
 pub use verify::{Verified, Windows, verify};

@@ -9,8 +9,8 @@ use ctxlog::formats::Profile;
 
 use super::commands::{
     append, bisect, call, checkpoint, compact, completions, context, diff, export, fork, grep,
-    import, lint, log, pin, recall, redact, replace, report, restore, self_test, show, status,
-    verify, why, window,
+    import, lint, log, pin, recall, redact, replace, report, restore, self_test, show, simulate,
+    status, verify, why, window,
 };
 
 /// Git for context windows: what the model saw, what left, and why.
@@ -187,6 +187,8 @@ pub enum Command {
     Diff(diff::Args),
     /// Find the first call whose window fails a test of your own
     Bisect(bisect::Args),
+    /// What other strategies would have done to the same conversation, side by side
+    Simulate(simulate::Args),
     /// Bring a message back, or undo a visit or edit
     Restore(restore::Args),
     /// Put words in the place of messages of the window (words on stdin, or --text)

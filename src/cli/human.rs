@@ -81,12 +81,18 @@ impl Look {
 
     /// Heights as a line of bars, at most as many as there is room for.
     pub fn sparkline(self, heights: &[u64], room: usize) -> String {
+        let top = heights.iter().copied().max().unwrap_or(0);
+        self.sparkline_upto(heights, room, top)
+    }
+
+    /// The same where the highest bar stands for `top`, so that several lines have one scale.
+    pub fn sparkline_upto(self, heights: &[u64], room: usize, top: u64) -> String {
         let bars: &[&str] = if self.ascii {
             &["_", ".", "-", "=", "#"]
         } else {
             &["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"]
         };
-        let top = heights.iter().copied().max().unwrap_or(0).max(1);
+        let top = top.max(1);
         let steps = u64::try_from(bars.len()).unwrap_or(1).saturating_sub(1);
         let bar = |height: u64| {
             let at = height.saturating_mul(steps).checked_div(top).unwrap_or(0);

@@ -67,6 +67,8 @@ pub struct Imported {
     pub refused: u64,
     /// Notes of the source.
     pub notes: u64,
+    /// Calls now imported at which a summary was due and nobody was asked.
+    pub due: u64,
     /// What a person should be told.
     pub warnings: Vec<Warning>,
     /// Entries written now.
@@ -121,7 +123,7 @@ impl Store {
             done = import.some_steps(done)?;
             progress(done);
         }
-        let warnings = import.warnings;
+        let (warnings, due) = (import.warnings, import.due);
         self.backend().sync(self.level())?;
         let head = chat.head()?;
         let entries = |h: Option<Head>| h.map_or(0, |h| h.seq.0.saturating_add(1));
@@ -140,6 +142,7 @@ impl Store {
             evicted: p.evictions(),
             refused: p.refusals(),
             notes: count(notes),
+            due,
             warnings,
             added: entries(head).saturating_sub(entries(before)),
             head,
@@ -185,6 +188,8 @@ struct Import<'a> {
     messages: Vec<Seq>,
     /// The number of each message step, in order.
     steps: Vec<usize>,
+    /// Calls at which a summary was due and nobody was asked.
+    due: u64,
     warnings: Vec<Warning>,
 }
 
@@ -209,6 +214,7 @@ impl<'a> Import<'a> {
             simulated,
             messages: Vec::new(),
             steps: Vec::new(),
+            due: 0,
             warnings: Vec::new(),
         })
     }
@@ -428,6 +434,7 @@ impl<'a> Import<'a> {
             let detail = "a summary was left for later";
             return Err(Error::refused(RequestReason::PolicyConflict, detail));
         };
+        self.due = self.due.saturating_add(u64::from(call.due));
         let place = format!("step {step}");
         self.warnings
             .extend(call.failures.into_iter().map(|failure| Warning {
@@ -623,7 +630,8 @@ impl Written {
     }
 }
 
-fn key(step: usize) -> String {
+/// The key that a step is filed under.
+pub(crate) fn key(step: usize) -> String {
     format!("import:{step}")
 }
 

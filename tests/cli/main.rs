@@ -13,6 +13,7 @@ mod proving;
 mod questions;
 mod self_test;
 mod shapes;
+mod simulating;
 mod snapshots;
 mod summaries;
 mod support;

@@ -46,6 +46,10 @@ const CASES: &[(&str, &str)] = &[
     ("restore", "restore m30"),
     ("self-test", "self-test --help"),
     ("show", "show m30"),
+    (
+        "simulate",
+        "simulate --strategy sliding-window:keep=4 --strategy token-budget:limit=900",
+    ),
     ("status", "status"),
     ("status-all", "status --all"),
     ("unpin", "unpin m101"),

@@ -23,6 +23,7 @@ pub mod report;
 pub mod restore;
 pub mod self_test;
 pub mod show;
+pub mod simulate;
 pub mod status;
 pub mod verify;
 pub mod why;
