@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ctxlog::engine::{Budget, Conversation, Store};
-use ctxlog::log::{Author, MessageId, OpenCalls};
+use ctxlog::log::{Author, Iteration, MessageId, OpenCalls};
 use ctxlog::store::{Level, SledOptions, SledStore};
 use ctxlog::strategy;
 
@@ -70,6 +70,13 @@ pub fn converse(chat: &Conversation, said: Vec<Said>) -> (Vec<MessageId>, u64) {
         ids.push(ack.message());
     }
     (ids, calls)
+}
+
+/// Goes on from before a call, as another conversation.
+pub fn fork(store: &Store, name: &str, call: Iteration, fork: &str) -> Conversation {
+    let chat = store.existing(name).expect("a conversation");
+    let at = chat.before_call(call).expect("a call");
+    chat.fork_closing(at, fork).expect("a fork")
 }
 
 /// Brings everything to the disk.

@@ -45,7 +45,7 @@ pub struct Question<'a> {
 pub struct Pair {
     pub one: Long,
     pub many: Long,
-    _dir: TempDir,
+    _dir: Option<TempDir>,
 }
 
 impl Pair {
@@ -57,12 +57,44 @@ impl Pair {
         Self {
             one,
             many,
-            _dir: dir,
+            _dir: Some(dir),
+        }
+    }
+
+    /// Forks at random places of the conversations, in the same stores: as many in each.
+    pub fn forked(&self, forks: u64) -> Self {
+        let mut draw = Draw::new(3);
+        let mut of = |long: &Long| {
+            let store = ours::open(&long.dir, Level::Buffered);
+            let chats = (0..forks)
+                .map(|n| long.fork(&store, n, &mut draw))
+                .collect();
+            ours::sync(&store);
+            let dir = long.dir.clone();
+            Long { dir, chats }
+        };
+        let (one, many) = (of(&self.one), of(&self.many));
+        Self {
+            one,
+            many,
+            _dir: None,
         }
     }
 }
 
 impl Long {
+    fn fork(&self, store: &Store, n: u64, draw: &mut Draw) -> Known {
+        let parent = draw.pick(&self.chats);
+        // Some calls before the fork are asked about, so it has some.
+        let calls = parent.calls / 10 + draw.below(parent.calls - parent.calls / 10);
+        let (name, call) = (format!("fork {n}"), Iteration(calls + 1));
+        let fork = ours::fork(store, &parent.name, call, &name);
+        let at = fork.head().expect("a head").map_or(Seq(0), |h| h.seq);
+        let before = |id: &&MessageId| id.seq() < at;
+        let ids = parent.ids.iter().filter(before).copied().collect();
+        Known { name, calls, ids }
+    }
+
     fn build(setup: &Setup, dir: PathBuf, chats: u64, entries: u64) -> Self {
         let store = ours::open(&dir, Level::Buffered);
         let build = |n| {

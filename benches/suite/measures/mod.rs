@@ -8,6 +8,7 @@ pub mod long;
 mod reach;
 pub use reach::HISTORY;
 mod synced;
+mod travel;
 mod verify;
 mod wide;
 mod window;
@@ -54,6 +55,11 @@ pub const ALL: &[Measure] = &[
         name: "why",
         what: "why a random message of it is, or is not, in the window",
         run: window::run_why,
+    },
+    Measure {
+        name: "travel",
+        what: "a fork at a random place of it, and questions about what lies before",
+        run: travel::run,
     },
     Measure {
         name: "wide",

@@ -14,7 +14,7 @@ use crate::setup::Setup;
 use crate::stats::{Draw, Spread, float, median_ms, timed};
 use crate::table::{Goal, Table, Unit, number};
 
-use super::long::{Long, Question};
+use super::long::{Long, Pair, Question};
 
 /// The goals of one kind of question.
 struct Goals {
@@ -78,12 +78,17 @@ fn window_length(setup: &Setup) -> f64 {
     Spread::of(&lengths).median.round()
 }
 
-type Ask = fn(&Store, Question<'_>);
+pub(super) type Ask = fn(&Store, Question<'_>);
 
 fn measure(setup: &Setup, table: &mut Table, what: &str, goals: &Goals, ask: Ask) {
     let entries = number(setup.sizes.long_entries);
     let short = number(setup.sizes.short_entries);
-    for (how, (ours, theirs)) in [("warm", warm(setup, ask)), ("cold", cold(setup, ask))] {
+    let pair = setup.pair();
+    let both = [
+        ("warm", warm(setup, pair, ask)),
+        ("cold", cold(setup, pair, ask)),
+    ];
+    for (how, (ours, theirs)) in both {
         let measure = format!("{what}, {entries} entries, {how}");
         let goal = Goal::AtMost(goals.most);
         table.rows.push(alone(&measure, Unit::Millis, goal, &ours));
@@ -94,8 +99,7 @@ fn measure(setup: &Setup, table: &mut Table, what: &str, goals: &Goals, ask: Ask
 }
 
 /// Medians of rounds of questions to open stores whose conversations were all asked before.
-fn warm(setup: &Setup, ask: Ask) -> (Vec<f64>, Vec<f64>) {
-    let pair = setup.pair();
+pub(super) fn warm(setup: &Setup, pair: &Pair, ask: Ask) -> (Vec<f64>, Vec<f64>) {
     let mut draw = Draw::new(1);
     let stores = [&pair.one, &pair.many].map(|long| {
         let store = ours::open(&long.dir, Level::Synced);
@@ -120,8 +124,7 @@ fn warm(setup: &Setup, ask: Ask) -> (Vec<f64>, Vec<f64>) {
 }
 
 /// The first question to a store that was just opened, with none of its files in memory.
-fn cold(setup: &Setup, ask: Ask) -> (Vec<f64>, Vec<f64>) {
-    let pair = setup.pair();
+fn cold(setup: &Setup, pair: &Pair, ask: Ask) -> (Vec<f64>, Vec<f64>) {
     let mut draw = Draw::new(2);
     let mut first = |long: &Long| {
         disk::evict(&long.dir);
