@@ -15,6 +15,10 @@ const SHORT: u64 = 1_000;
 /// How many messages are made at a time; a million at once would fill the memory.
 const CHUNK: u64 = 1_000;
 
+/// What ctxlog may keep in memory, in MiB: all that it knows of the long conversation. Within less
+/// it is given up when another is used, and read again: see docs/PERFORMANCE.md.
+const BUDGET: usize = 4096;
+
 /// What the windows are kept to: so many groups, and a steady budget.
 const STRATEGIES: [&str; 2] = ["sliding-window:keep=20", "token-budget:limit=8000,keep=6"];
 
@@ -26,7 +30,7 @@ pub fn run(setup: &Setup, table: &mut Table) {
 
 fn run_with(spec: &str, setup: &Setup, table: &mut Table) {
     let (dir, stretch) = (setup.dir(), setup.sizes.stretch);
-    let store = ours::open(&dir.path().join("ours"), Level::Buffered);
+    let store = ours::open_within(&dir.path().join("ours"), BUDGET).with_level(Level::Buffered);
     let length = setup.sizes.length;
     let conversation =
         |name: &str, length| conversation(setup, ours::under(&store, name, spec), length);
@@ -47,7 +51,8 @@ fn run_with(spec: &str, setup: &Setup, table: &mut Table) {
             number(length)
         ),
         unit: Unit::PerSecond,
-        rounds: setup.sizes.rounds,
+        // A round takes some 10 ms, so there are many.
+        rounds: setup.sizes.synced_rounds,
     };
     let short = |round: u64| {
         let chat = conversation(&format!("short {round}"), SHORT);
