@@ -7,6 +7,7 @@ use crate::log::{
     Hash, Head, Identity, Iteration, Kind, Message, MessageId, Opened, Part, PartBody, PartKind,
     PartSkeleton, Provenance, Redacted, RequestReason, Role, Seq, Shape, Trigger, entry, payload,
 };
+use crate::planted::{Bug, planted};
 use crate::store::{Backend as _, Batch, Name, Payload, Record};
 use crate::window::{Outline, answered};
 use std::ops::ControlFlow;
@@ -285,6 +286,9 @@ impl Conversation {
                 Some(before) => self.outline_stored(Seq(before))?.redacted,
                 None => None,
             };
+        }
+        if planted(Bug::ForksForgetWhatWent) {
+            return Ok(None);
         }
         let shared = |seq: Seq| seq <= at && Some(seq) > gone.up_to;
         gone.payloads.retain(|(seq, _)| shared(*seq));

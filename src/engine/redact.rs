@@ -14,6 +14,7 @@ use crate::log::{
     Author, Body, ConversationId, Entry, Hash, Kind, MessageId, Redacted, RequestReason, Seq,
     StandInKind, payload,
 };
+use crate::planted::{Bug, planted};
 use crate::store::{Backend as _, Listed};
 
 use super::append::Options;
@@ -137,6 +138,7 @@ impl Conversation {
         // Nobody appends meanwhile, here or to another log that shares the words or their blobs.
         let mut states = Vec::with_capacity(logs.len());
         for log in logs {
+            log.secret()?; // to read words while it is locked
             // What another handle filed is seen: what goes follows from all that there is.
             let head = self.store().backend.head(log.id())?;
             states.push(log.lock_at(head.map(|head| head.seq))?);
@@ -163,12 +165,20 @@ impl Conversation {
             }
         }
         let (backend, level) = (&self.store().backend, self.store().level());
+        let mentioned_before = if planted(Bug::BlobsOutliveTheirMention) {
+            self.store().mentioned(logs)?
+        } else {
+            BTreeSet::new()
+        };
         for part in &plan.logs {
             for goes in part.goes.iter().filter(|goes| goes.held) {
                 backend.destroy_payload(part.log.conversation, goes.seq, goes.index, level)?;
             }
         }
-        let kept = self.store().mentioned(logs)?;
+        let mut kept = self.store().mentioned(logs)?;
+        if planted(Bug::BlobsOutliveTheirMention) {
+            kept.extend(mentioned_before);
+        }
         plan.blobs = backend.sweep_blobs(self.id(), &|address| kept.contains(address))?;
         // Also where an earlier redaction did it, and its level was another one.
         backend.sync(level)?;
@@ -322,7 +332,8 @@ impl Conversation {
                     let of = tainted
                         .iter()
                         .any(|m| stand_in.sources.contains(MessageId(*m)));
-                    if own || of {
+                    let left_out = planted(Bug::ClaimsOutliveTheirSources) && !own && !is_form;
+                    if (own || of) && !left_out {
                         found.push((index, if is_form { Words::Form } else { Words::Claim }));
                     }
                     if of && !is_form {
