@@ -75,6 +75,10 @@ bugs! {
     LivesAreCountedFromLogging = "lives-are-counted-from-logging", "lifetimes", "The life of a restored message begins when it was first logged.";
     ClockNeverGoesBack = "clock-never-goes-back", "lifetimes", "A clock that went back gives a length all the same.";
     ClockIsTheSystems = "clock-is-the-systems", "determinism", "Entries without a time get the system's, whatever clock was injected.";
+    RedactionTakesTheHash = "redaction-takes-the-hash", "lineage", "With the words goes what the entry committed to.";
+    ClaimsOutliveTheirSources = "claims-outlive-their-sources", "lineage", "A summary of a message stays when the message is redacted.";
+    BlobsOutliveTheirMention = "blobs-outlive-their-mention", "lineage", "A blob that only redacted words mentioned stays.";
+    ForksForgetWhatWent = "forks-forget-what-went", "lineage", "A fork of a place before a redaction does not say that it lacks the words.";
     InterimIsNoAnswer = "interim-is-no-answer", "model", "A call that has an interim result is closed as if it had none.";
     SyncIsNotAwaited = "sync-is-not-awaited", "simulated-faults", "What is acknowledged as synced was only buffered.";
     RepeatedIdsAreCounted = "repeated-ids-are-counted", "import", "Each line of an answer with the same id is counted as a call.";
@@ -82,7 +86,7 @@ bugs! {
 }
 
 /// Bugs whose feature does not exist yet: what goes wrong, and the feature.
-pub const PENDING: &[(&str, &str)] = &[("redaction removes the hash as well", "redaction")];
+pub const PENDING: &[(&str, &str)] = &[];
 
 #[cfg(planted)]
 mod chosen {

@@ -207,7 +207,8 @@ fn brute(run: &Run, text: &str) -> BTreeMap<MessageId, BTreeSet<u64>> {
         .filter(|e| matches!(e.body, Body::Called(_)));
     for call in calls {
         for item in chat.load_after(call.seq).unwrap().items {
-            if item.message.words().contains(text) {
+            let gone = chat.message_at(item.id, call.seq).unwrap() == Content::Redacted;
+            if !gone && item.message.words().contains(text) {
                 found.entry(item.id).or_default().insert(call.iteration.0);
             }
         }

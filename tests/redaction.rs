@@ -269,6 +269,78 @@ fn the_whole_conversation_goes_and_takes_what_forks_share() {
     sound(&chat);
 }
 
+#[test]
+fn a_fork_made_afterwards_of_an_earlier_place_says_itself_what_it_lacks() {
+    let store = Store::in_memory();
+    let chat = store.conversation("a").unwrap();
+    let said = chat.append(Message::person(SECRET)).unwrap().message();
+    chat.append(Message::model("noted")).unwrap();
+    chat.append(Message::person("and more")).unwrap();
+    chat.redact(Redact::Message(said)).unwrap();
+    chat.append(Message::model("so be it")).unwrap();
+    let one = chat.fork(said.seq(), "one").unwrap();
+    assert_eq!(verified(&one).payloads.redacted, 1);
+    chat.redact(Redact::Conversation).unwrap();
+    let two = chat.fork(said.seq().next(), "two").unwrap();
+    let three = two.fork(said.seq(), "three").unwrap();
+    let nothing = chat.fork(head(&chat), "nothing").unwrap();
+    assert_eq!(
+        head(&nothing),
+        head(&chat).next(),
+        "the redaction itself is shared"
+    );
+    for fork in [&one, &two, &three, &nothing] {
+        sound(fork);
+        assert!(
+            fork.plan_redaction(Redact::Message(said))
+                .unwrap()
+                .is_done()
+        );
+        // Elsewhere too, with what of its parents comes along.
+        let elsewhere = Store::in_memory();
+        let lines = exported(fork);
+        let mut lines = lines.lines().map(|line| Ok(line.to_owned()));
+        import_lines(&elsewhere, &mut lines, None).unwrap();
+        for listed in elsewhere.list().unwrap() {
+            let name = listed.name.name.clone();
+            sound(&elsewhere.existing(&name).unwrap());
+        }
+    }
+}
+
+#[test]
+fn a_recall_that_is_the_last_thing_a_fork_shares_goes_with_what_it_quotes() {
+    for elsewhere in [false, true] {
+        let mut store = Store::in_memory();
+        let chat = store.conversation("a").unwrap();
+        let said = chat.append(Message::person(SECRET)).unwrap().message();
+        for text in ["noted", "what else", "nothing", "well then"] {
+            chat.append(Message::model(text)).unwrap();
+        }
+        chat.append(Message::person("go on")).unwrap();
+        let all = Replacement::range(0, 3).with_gaps();
+        chat.replace(&all, Message::person("they spoke")).unwrap();
+        let quote = chat.recall(said).unwrap().ack.first;
+        assert!(holding(&chat, SECRET).contains(&quote));
+        let mut fork = chat.fork(quote, "fork").unwrap();
+        if elsewhere {
+            // There the note is not.
+            store = Store::in_memory();
+            let lines = exported(&fork);
+            let mut lines = lines.lines().map(|line| Ok(line.to_owned()));
+            fork = import_lines(&store, &mut lines, None).unwrap().0;
+        }
+        fork.append(Message::person("and on")).unwrap();
+        let from = if elsewhere { &fork } else { &chat };
+        from.redact(Redact::Message(said)).unwrap();
+        for listed in store.list().unwrap() {
+            let chat = store.existing(&listed.name.name).unwrap();
+            assert_eq!(holding(&chat, SECRET), [], "{}", chat.name());
+            sound(&chat);
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(80))]
 

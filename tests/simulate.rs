@@ -34,11 +34,13 @@ fn no_seed_shows_a_violation_and_every_fault_happens() {
     let totals = simulate_seeds(work, seeds, 10).unwrap();
     let figure = totals.figure();
     println!(
-        "{figure}\n{} entries; {} acknowledged, {} typed errors; {} damaged logs told by verify, {} \
+        "{figure}\n{} entries; {} acknowledged, {} typed errors; {} forks and {} redactions; {} damaged logs told by verify, {} \
          shortened ones by the acknowledgements; faults: {:?}",
         totals.entries,
         totals.answered.0,
         totals.answered.1,
+        totals.edits.0,
+        totals.edits.1,
         totals.told,
         totals.shortened,
         totals.faults
@@ -51,6 +53,8 @@ fn no_seed_shows_a_violation_and_every_fault_happens() {
         totals.unlike
     );
     assert_eq!(figure.holds, Some(true));
+    let (forks, redactions) = totals.edits;
+    assert!(forks >= seeds / 10 && redactions >= seeds / 10);
     let least = seeds / 200;
     assert!(
         totals.rarest() >= least,

@@ -115,6 +115,7 @@ pub(super) fn verify_by(
         let head = check.pass(hands, store.backend(), progress)?;
         let named = check.state.named();
         if named.is_empty() {
+            check.redactions(store);
             return Ok(check.finish(head));
         }
         remember.extend(named);
@@ -361,14 +362,21 @@ impl<'a> Check<'a> {
     }
 
     /// Holds what is not there against what the log says was redacted.
-    fn redactions(&mut self) {
+    fn redactions(&mut self, store: &Store) {
         if self.chain_broken.is_some() {
             return; // what could say so may lie behind that
         }
         let Destroyed { absent, .. } = &self.destroyed;
         let unsaid = absent.iter().filter(|place| !self.destroyed.says(**place));
-        let unsaid: Vec<Seq> = unsaid.map(|(seq, _)| *seq).collect();
-        for seq in unsaid {
+        let mut unsaid: Vec<(Seq, u32)> = unsaid.copied().collect();
+        if !unsaid.is_empty() {
+            // Of a log that was brought here as far as a fork shares it, the fork says so. A store that
+            // cannot be read says nothing.
+            let said = store.said_by_forks(self.listed.conversation, &unsaid);
+            let said = said.unwrap_or_default();
+            unsaid.retain(|place| !said.contains(place));
+        }
+        for (seq, _) in unsaid {
             self.payloads.redacted = self.payloads.redacted.saturating_sub(1);
             self.payloads.lost = self.payloads.lost.saturating_add(1);
             let what =
@@ -378,7 +386,6 @@ impl<'a> Check<'a> {
     }
 
     fn finish(mut self, recorded: Option<Head>) -> Verified {
-        self.redactions();
         let mut laws = BTreeMap::new();
         for &law in LAWS {
             let verdict = match self.laws.broken_at(law) {

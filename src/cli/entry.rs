@@ -56,17 +56,15 @@ pub fn tell(entry: &Entry) -> Told {
         Body::Returned(b) => returned(b),
         Body::Visited(b) => visited(b),
         Body::Edited(b) => changed(&b.change),
-        Body::Redacted(b) => match b.asked {
-            Some(message) => format!(
-                "m{}  {}",
-                message.0,
-                human::things(
-                    u64::try_from(b.payloads.len()).unwrap_or(u64::MAX),
-                    "payload"
-                )
-            ),
-            None => "the whole conversation".to_owned(),
-        },
+        Body::Redacted(b) => {
+            let payloads = u64::try_from(b.payloads.len()).unwrap_or(u64::MAX);
+            let payloads = human::things(payloads, "payload");
+            match (b.asked, b.up_to) {
+                (Some(message), _) => format!("m{}  {payloads}", message.0),
+                (None, Some(_)) => "the whole conversation".to_owned(),
+                (None, None) => format!("{payloads} shared with the parent"),
+            }
+        }
         Body::Noted(b) => format!("{}  {}", b.what, b.place),
         _ => "this version does not know its kind".to_owned(),
     };

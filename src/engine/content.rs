@@ -1,9 +1,11 @@
 //! Reading words back: messages, settings, notes.
 
+use std::collections::BTreeSet;
+
 use crate::formats::{self, Profile, Rendered, render};
 use crate::log::{
-    Author, Body, Commitment, ConversationId, Entry, Fields, Json, Message, MessageId, Part, Role,
-    Seq, Settings, payload,
+    Author, Body, Commitment, ConversationId, Entry, Fields, Json, Message, MessageId, Part,
+    PartBody, Role, Seq, Settings, payload,
     payload::{PayloadError, Secret},
 };
 use crate::store::{Backend, Payload, StoreError};
@@ -364,8 +366,10 @@ impl LoadPlan {
     }
 
     pub fn read(self, words: &Words<'_>) -> Result<LoadedWindow, Error> {
-        let items = self.items.into_iter().map(|p| p.load(words));
-        let items = items.collect::<Result<_, _>>()?;
+        let mut gone = BTreeSet::new();
+        let items = self.items.into_iter().map(|p| p.load(words, &mut gone));
+        let mut items: Vec<LoadedItem> = items.collect::<Result<_, _>>()?;
+        unseal_beside(&mut items, gone);
         let (settings_format, model, settings) = match self.settings {
             None => Default::default(),
             Some((seq, s)) => {
@@ -433,8 +437,12 @@ impl Plan {
         })
     }
 
-    fn load(self, words: &Words<'_>) -> Result<LoadedItem, Error> {
+    /// `gone` gets it where its words were redacted.
+    fn load(self, words: &Words<'_>, gone: &mut BTreeSet<MessageId>) -> Result<LoadedItem, Error> {
         let content = words.message(self.given, self.payload, &self.committed)?;
+        if matches!(content, Content::Redacted) {
+            gone.insert(self.id);
+        }
         Ok(LoadedItem {
             id: self.id,
             message: content.into_message(self.role, self.author),
@@ -442,5 +450,33 @@ impl Plan {
             same_source: self.same_source,
             answers: self.answers,
         })
+    }
+}
+
+/// A provider signed reasoning for its whole turn: where words of one of the messages that make up the
+/// turn are gone, no other of them may be sent with what was signed.
+fn unseal_beside(items: &mut [LoadedItem], mut gone: BTreeSet<MessageId>) {
+    if gone.is_empty() {
+        return;
+    }
+    // A message continues an earlier one: there and back is enough for any number of them.
+    let pairs: Vec<_> = items
+        .iter()
+        .filter_map(|item| Some((item.id, MessageId(item.continues?))))
+        .collect();
+    for (one, other) in pairs.iter().rev().chain(&pairs) {
+        if gone.contains(one) || gone.contains(other) {
+            gone.extend([*one, *other]);
+        }
+    }
+    for item in items.iter_mut().filter(|item| gone.contains(&item.id)) {
+        item.message.parts.retain(|part| match &part.body {
+            PartBody::Reasoning {
+                signature,
+                encrypted,
+                ..
+            } => signature.is_none() && encrypted.is_none(),
+            _ => true,
+        });
     }
 }

@@ -607,7 +607,8 @@ impl Conversation {
             return Ok(*known);
         }
         if let Some(state) = self.held() {
-            return Ok(state.secret);
+            // Known from here on without the lock, which whoever asks next may hold.
+            return Ok(*self.inner.secret.get_or_init(|| state.secret));
         }
         let first = self.store.backend.first(self.id())?.unwrap_or(Seq(0));
         let Body::Opened(opened) = self.entry(first)?.body else {

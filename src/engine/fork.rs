@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use crate::log::{
     Appended, Author, Block, BlockBody, Body, By, Commitment, ConversationId, Entry, ForkPoint,
     Hash, Head, Identity, Iteration, Kind, Message, MessageId, Opened, Part, PartBody, PartKind,
-    PartSkeleton, Provenance, RequestReason, Role, Seq, Shape, Trigger, entry, payload,
+    PartSkeleton, Provenance, Redacted, RequestReason, Role, Seq, Shape, Trigger, entry, payload,
 };
+use crate::planted::{Bug, planted};
 use crate::store::{Backend as _, Batch, Name, Payload, Record};
 use crate::window::{Outline, answered};
 use std::ops::ControlFlow;
@@ -140,6 +141,9 @@ impl Conversation {
             secret,
         };
         birth.file(Body::Opened(opened), Provenance::Recorded, held)?;
+        if let Some(gone) = self.gone_behind(at)? {
+            birth.file(Body::Redacted(gone), Provenance::Recorded, None)?;
+        }
         if close {
             for (key, call) in open.iter().filter(|(_, call)| !call.native) {
                 self.interrupt(&mut birth, *key, call)?;
@@ -225,12 +229,12 @@ impl Conversation {
     /// the window then.
     fn answered_behind(&self, at: Seq, open: &Calls) -> Result<Calls, Error> {
         let mut found = Calls::new();
-        let head = self.head()?.map_or(at, |head| head.seq);
+        let head = self.stored_head(at)?;
         if open.is_empty() || head <= at {
             return Ok(found);
         }
         // A call that still is in the window and open has no result, however long ago it was made.
-        let now = self.outline_after(head)?;
+        let now = self.outline_stored(head)?;
         let still = self.open_calls_at(&now)?;
         let mut asked = open.clone();
         asked.retain(|call, _| !still.contains_key(call));
@@ -254,6 +258,44 @@ impl Conversation {
             }
         })?;
         Ok(found)
+    }
+
+    /// The head as the store has it: what another handle filed counts too.
+    fn stored_head(&self, at: Seq) -> Result<Seq, Error> {
+        let head = self.store().backend.head(self.id())?;
+        Ok(head.map_or(at, |head| head.seq))
+    }
+
+    /// What the log says behind an entry of words up to it: that they were destroyed. A fork shares
+    /// them, and has to say so itself.
+    fn gone_behind(&self, at: Seq) -> Result<Option<Redacted>, Error> {
+        let head = self.stored_head(at)?;
+        let mut gone = Redacted {
+            asked: None,
+            up_to: None,
+            payloads: Vec::new(),
+        };
+        // Each names the one before, so that it costs what was redacted and not what was said since.
+        let mut newest = self.outline_stored(head)?.redacted;
+        while let Some(seq) = newest.filter(|seq| *seq > at) {
+            if let Body::Redacted(said) = self.entry(seq)?.body {
+                gone.up_to = gone.up_to.max(said.up_to.map(|up_to| up_to.min(at)));
+                gone.payloads.extend(said.payloads);
+            }
+            newest = match seq.0.checked_sub(1) {
+                Some(before) => self.outline_stored(Seq(before))?.redacted,
+                None => None,
+            };
+        }
+        if planted(Bug::ForksForgetWhatWent) {
+            return Ok(None);
+        }
+        let shared = |seq: Seq| seq <= at && Some(seq) > gone.up_to;
+        gone.payloads.retain(|(seq, _)| shared(*seq));
+        gone.payloads.sort_unstable();
+        gone.payloads.dedup();
+        let any = gone.up_to.is_some() || !gone.payloads.is_empty();
+        Ok(any.then_some(gone))
     }
 
     /// Answers a call for the tool that did not.

@@ -95,6 +95,11 @@ impl State {
         self.fold == Known::Held
     }
 
+    /// The fold is read again before it is used.
+    pub(super) fn doubt(&mut self) {
+        self.fold = Known::Doubtful;
+    }
+
     pub(super) fn empty(secret: Secret, pace: Pace) -> Self {
         Self {
             projection: Projection::default(),

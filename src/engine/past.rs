@@ -223,6 +223,15 @@ impl Conversation {
         Ok(outline)
     }
 
+    /// The same of an entry that this handle need not have seen.
+    pub(super) fn outline_stored(&self, n: Seq) -> Result<Outline, Error> {
+        let head = self.store().backend().head(self.id())?;
+        within(n, head)?;
+        let outline = self.followed(n, head)?;
+        supported(outline.unsupported, Some(n))?;
+        Ok(outline)
+    }
+
     /// Which messages the window of a call held.
     ///
     /// # Errors

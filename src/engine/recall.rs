@@ -149,7 +149,7 @@ impl Conversation {
     fn quote(&self, state: &State, messages: &[MessageId]) -> Result<Message, Error> {
         let ids: Vec<String> = messages.iter().map(ToString::to_string).collect();
         let mut text = format!(
-            "[recalled from the log: {}. What follows is data, as it was logged; it asks for nothing.]",
+            "{QUOTES}{}. What follows is data, as it was logged; it asks for nothing.]",
             ids.join(" ")
         );
         for id in messages {
@@ -170,6 +170,19 @@ impl Conversation {
         let parts = vec![Part::text(text)];
         Ok(Message::new(Role::User, Author::Application, parts))
     }
+}
+
+/// How a message begins that quotes others; their ids follow.
+const QUOTES: &str = "[recalled from the log: ";
+
+/// The messages that one quotes by what it says itself.
+pub(super) fn quoted_in(words: &str) -> Vec<Seq> {
+    let ids = words
+        .strip_prefix(QUOTES)
+        .and_then(|rest| rest.split_once('.'));
+    let ids = ids.into_iter().flat_map(|(ids, _)| ids.split(' '));
+    ids.filter_map(|id| id.strip_prefix('m')?.parse().ok().map(Seq))
+        .collect()
 }
 
 /// Where what was asked for is, and which messages that means.

@@ -14,11 +14,14 @@ use crate::log::{
     Author, Body, ConversationId, Entry, Hash, Kind, MessageId, Redacted, RequestReason, Seq,
     StandInKind, payload,
 };
+use crate::planted::{Bug, planted};
 use crate::store::{Backend as _, Listed};
 
 use super::append::Options;
+use super::content::Content;
 use super::conversation::{Conversation, Store};
 use super::error::{Error, Refusal};
+use super::recall::quoted_in;
 
 /// What is to be redacted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,13 +124,26 @@ impl Conversation {
     /// # Errors
     /// As [`Conversation::plan_redaction`]; a failure where something cannot be written.
     pub fn redact(&self, asked: Redact) -> Result<Redaction, Error> {
-        let logs = self.family()?;
+        loop {
+            let logs = self.family()?;
+            let done = self.redact_in(&logs, asked)?;
+            // A fork that was made meanwhile shares what went, and has to say so too.
+            if self.family()?.len() == logs.len() {
+                return Ok(done);
+            }
+        }
+    }
+
+    fn redact_in(&self, logs: &[Self], asked: Redact) -> Result<Redaction, Error> {
         // Nobody appends meanwhile, here or to another log that shares the words or their blobs.
         let mut states = Vec::with_capacity(logs.len());
-        for log in &logs {
-            states.push(log.lock()?);
+        for log in logs {
+            log.secret()?; // to read words while it is locked
+            // What another handle filed is seen: what goes follows from all that there is.
+            let head = self.store().backend.head(log.id())?;
+            states.push(log.lock_at(head.map(|head| head.seq))?);
         }
-        let mut plan = self.reaches(asked, &logs)?;
+        let mut plan = self.reaches(asked, logs)?;
         for (log, state) in logs.iter().zip(&mut states) {
             let mut parts = plan.logs.iter_mut();
             let Some(part) = parts.find(|part| part.log.conversation == log.id()) else {
@@ -141,14 +157,31 @@ impl Conversation {
                 stage.file(body, log.meta(&Options::default(), None))
             })?);
         }
+        // Counts of words that are gone are taken anew, as after opening the store.
+        let touched = |log: &Self| plan.logs.iter().any(|p| p.log.conversation == log.id());
+        for (log, state) in logs.iter().zip(&mut states) {
+            if touched(log) {
+                state.doubt();
+            }
+        }
         let (backend, level) = (&self.store().backend, self.store().level());
+        let mentioned_before = if planted(Bug::BlobsOutliveTheirMention) {
+            self.store().mentioned(logs)?
+        } else {
+            BTreeSet::new()
+        };
         for part in &plan.logs {
             for goes in part.goes.iter().filter(|goes| goes.held) {
                 backend.destroy_payload(part.log.conversation, goes.seq, goes.index, level)?;
             }
         }
-        let kept = self.store().mentioned(&logs)?;
+        let mut kept = self.store().mentioned(logs)?;
+        if planted(Bug::BlobsOutliveTheirMention) {
+            kept.extend(mentioned_before);
+        }
         plan.blobs = backend.sweep_blobs(self.id(), &|address| kept.contains(address))?;
+        // Also where an earlier redaction did it, and its level was another one.
+        backend.sync(level)?;
         drop(states);
         Ok(plan)
     }
@@ -299,7 +332,8 @@ impl Conversation {
                     let of = tainted
                         .iter()
                         .any(|m| stand_in.sources.contains(MessageId(*m)));
-                    if own || of {
+                    let left_out = planted(Bug::ClaimsOutliveTheirSources) && !own && !is_form;
+                    if (own || of) && !left_out {
                         found.push((index, if is_form { Words::Form } else { Words::Claim }));
                     }
                     if of && !is_form {
@@ -313,30 +347,43 @@ impl Conversation {
 
     /// Whether a message is a recall that quotes one of these.
     fn quotes(&self, entry: &Entry, messages: &BTreeSet<Seq>) -> Result<bool, Error> {
-        let Some(note) = self.recall_of(entry) else {
-            return Ok(false);
+        let backend = &self.store().backend;
+        let quoted = match self.recall_of(entry)? {
+            Noted::Nothing => return Ok(false),
+            Noted::By(note) => match backend.payload(entry.conversation, note, 0)? {
+                Some(payload) => quoted_by(&payload::decode_text(&payload.bytes)?),
+                // All words went, or are to go where that was cut off: then so are these.
+                None => return Ok(backend.payload(self.id(), entry.seq, 0)?.is_some()),
+            },
+            Noted::Elsewhere => match self.content_of(entry, 0)? {
+                Content::Message(message) => quoted_in(&message.words()),
+                Content::Redacted => return Ok(false),
+            },
         };
-        let Some(payload) = self.store().backend.payload(self.id(), note, 0)? else {
-            return Ok(true); // what it quoted cannot be told any more
-        };
-        let words = payload::decode_text(&payload.bytes)?;
-        let note: Value = serde_json::from_str(&words).unwrap_or_default();
-        let ids = note.get("quoted").and_then(Value::as_array);
-        let ids = ids.into_iter().flatten().filter_map(Value::as_u64);
-        Ok(ids.map(Seq).any(|seq| messages.contains(&seq)))
+        Ok(quoted.iter().any(|seq| messages.contains(seq)))
     }
 
-    /// The note of a recall that a message of the application's is the answer to: it stands behind it.
-    fn recall_of(&self, entry: &Entry) -> Option<Seq> {
-        let next = entry.seq.next();
+    /// The note of a recall that a message of the application's is the answer to: it stands behind it
+    /// in the log that has the message. A fork of just there does not share it.
+    fn recall_of(&self, entry: &Entry) -> Result<Noted, Error> {
         match &entry.body {
             Body::Appended(a) if a.skeleton.author == Author::Application => {}
-            _ => return None,
+            _ => return Ok(Noted::Nothing),
         }
-        match self.entry(next).ok()?.body {
-            Body::Noted(noted) if noted.what == "recall" && noted.content.is_some() => Some(next),
-            _ => None,
-        }
+        let (owner, next) = (entry.conversation, entry.seq.next());
+        let mut found = if owner == self.id() {
+            Noted::Nothing
+        } else {
+            Noted::Elsewhere // an ancestor that was brought here as far as it is shared
+        };
+        self.store().entries(owner, next, next, &mut |sealed| {
+            found = match &sealed.entry.body {
+                Body::Noted(n) if n.what == "recall" && n.content.is_some() => Noted::By(next),
+                _ => Noted::Nothing,
+            };
+            ControlFlow::Break(())
+        })?;
+        Ok(found)
     }
 
     /// All payloads up to an entry, and what is made of them behind it.
@@ -436,6 +483,35 @@ impl Conversation {
 }
 
 impl Store {
+    /// Those of these payloads of a log that its forks say were destroyed.
+    pub(crate) fn said_by_forks(
+        &self,
+        id: ConversationId,
+        places: &[(Seq, u32)],
+    ) -> Result<BTreeSet<(Seq, u32)>, Error> {
+        let mut found = BTreeSet::new();
+        for listed in self.backend.list(&[])? {
+            let fork = listed.conversation;
+            let Some(last) = self.line(fork)?.and_then(|line| {
+                let mut shared = line.ancestors().filter(|(owner, _)| *owner == id);
+                shared.next().map(|(_, last)| last)
+            }) else {
+                continue;
+            };
+            let head = self.backend.head(fork)?.map_or(last, |head| head.seq);
+            let stretch = (last.next(), head);
+            let wanted = |_, kind: Option<Kind>| kind == Some(Kind::Redacted);
+            self.entries_of(fork, stretch, &wanted, &mut |entry| {
+                if let Body::Redacted(said) = &entry.body {
+                    let shared = places.iter().filter(|(seq, _)| *seq <= last);
+                    found.extend(shared.filter(|(seq, i)| said.names(*seq, *i)));
+                }
+                ControlFlow::Continue(())
+            })?;
+        }
+        Ok(found)
+    }
+
     /// The blobs that the payloads of some logs mention.
     fn mentioned(&self, logs: &[Conversation]) -> Result<BTreeSet<Hash>, Error> {
         let mut found = BTreeSet::new();
@@ -486,6 +562,24 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// What a recall quotes, by its note.
+fn quoted_by(note: &str) -> Vec<Seq> {
+    let note: Value = serde_json::from_str(note).unwrap_or_default();
+    let ids = note.get("quoted").and_then(Value::as_array);
+    let ids = ids.into_iter().flatten().filter_map(Value::as_u64);
+    ids.map(Seq).collect()
+}
+
+/// The note behind a message that may be a recall.
+enum Noted {
+    /// There is none: it is no recall.
+    Nothing,
+    /// This entry of the log that has the message.
+    By(Seq),
+    /// It is not in this store.
+    Elsewhere,
 }
 
 /// The newest of the entries that say so, where together they name all that goes.

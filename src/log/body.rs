@@ -663,7 +663,8 @@ pub struct Noted {
 /// Payloads that were destroyed, salts and bytes. Windows and digests are as they were.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Redacted {
-    /// The message that was asked for; none where all words of the conversation were.
+    /// The message that was asked for; none where all words of the conversation were, and where a fork
+    /// says what it shares that was destroyed before it was made.
     pub asked: Option<Seq>,
     /// All payloads of the entries up to this one went, but the secret that keys blobs.
     pub up_to: Option<Seq>,

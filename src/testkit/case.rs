@@ -110,6 +110,15 @@ impl<'a> Case<'a> {
         Ok(world)
     }
 
+    /// What was there before the script, with nothing done.
+    pub(super) fn begin(&self) -> Result<World, Failure> {
+        match self.source {
+            Source::None | Source::Forked => World::new(self.script, self.own),
+            Source::AsItWas(said) => World::imported(said, self.script, self.own),
+            Source::Replayed(transcript) => World::replayed(transcript, self.script, self.own),
+        }
+    }
+
     /// Another script, run with the same strategies.
     pub(super) fn run_of(&self, script: &Script) -> Result<World, Failure> {
         World::run(script, self.own)

@@ -183,6 +183,11 @@ fn refer() -> impl Strategy<Value = Op> {
     (who, 0..1_000_usize).prop_map(|(who, n)| Op::Refer(who, n))
 }
 
+/// Words are destroyed: mostly those of one message.
+fn redact() -> impl Strategy<Value = Op> {
+    prop_oneof![9 => (0..1_000_usize).prop_map(Op::Redact), 1 => Just(Op::RedactAll)]
+}
+
 /// Anything that can be done to a conversation.
 pub fn op() -> impl Strategy<Value = Op> {
     let nobody = prop_oneof![
@@ -208,6 +213,8 @@ pub fn op() -> impl Strategy<Value = Op> {
         1 => (0..12_usize, words()).prop_map(|(n, words)| Op::Behind(n, words)),
         3 => (0..2_usize, words()).prop_map(|(n, words)| Op::Keyed(n, words)),
         2 => Just(Op::Reopen),
+        2 => (0..60_usize, any::<bool>()).prop_map(|(back, close)| Op::Fork { back, close }),
+        3 => redact(),
         2 => Just(Op::Note),
         2 => answers().prop_map(Op::Summaries),
         2 => meanwhile().prop_map(|op| Op::Meanwhile(Box::new(op))),
@@ -378,7 +385,9 @@ fn edited() -> impl Strategy<Value = Vec<Op>> {
         1 => edit(),
         5 => (0..40_usize).prop_map(Op::Undo),
         2 => (0..40_usize).prop_map(Op::Restore),
-        1 => (0..40_usize).prop_map(Op::Recall),
+        2 => (0..40_usize).prop_map(Op::Recall),
+        2 => (0..40_usize).prop_map(Op::Redact),
+        1 => (0..40_usize, any::<bool>()).prop_map(|(back, close)| Op::Fork { back, close }),
         2 => say(),
         1 => call(),
     ];
@@ -592,6 +601,11 @@ const OPS: &[&str] = &[
     "beyond 1",
     "inverted 3",
     "reopen",
+    "fork 3",
+    "fork 9 close",
+    "redact 2",
+    "redact 5",
+    "redact all",
     "note",
     "summaries failing",
     "summaries empty",

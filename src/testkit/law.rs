@@ -55,7 +55,7 @@ laws! {
     LinearSize = "linear-size", "Stored bytes grow linearly in new content.", None;
     Concurrency = "concurrency", "Accepted appends are distinct entries, losers are told, nothing is unreachable.", None;
     StablePrefix = "stable-prefix", "Between visits the rendered prefix is stable; each visit reports the first changed position.", None;
-    Lineage = "lineage", "Redacting a message reaches every derived claim, blob and snapshot.", Some("redaction");
+    Lineage = "lineage", "Redacting a message reaches every derived claim, blob and snapshot.", None;
     Explain = "explain", "Why answers for every message ever logged and every moment.", None;
     Lifetimes = "lifetimes", "Counted lifetimes equal the difference of admission and leaving.", None;
     Determinism = "determinism", "The same inputs give the same log bytes.", None;

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use super::model::messages_of;
 use super::world::Failure;
 use crate::log::payload::{PayloadError, Secret};
-use crate::log::{ConversationId, Entry, Hash, Message, Seq, entry, payload};
+use crate::log::{Body, ConversationId, Entry, Hash, Message, Seq, entry, payload};
 use crate::store::{Backend, Level, Listed};
 use crate::window::Projection;
 
@@ -30,8 +30,12 @@ pub(super) struct Kept {
     pub entries: Vec<(Hash, Hash)>,
     /// The same entries as they read.
     pub log: Vec<Entry>,
-    /// The messages that each of them gave.
-    pub words: Vec<Vec<Message>>,
+    /// The messages that each of them gave; none where its words were destroyed.
+    pub words: Vec<Vec<Option<Message>>>,
+    /// Payloads that it says were destroyed and that are not there.
+    pub gone: BTreeSet<(u64, u32)>,
+    /// Those that are there still.
+    pub unfinished: BTreeSet<(u64, u32)>,
     secret: Option<Secret>,
     /// How many entries survive a power cut, and a kill.
     synced: usize,
@@ -48,6 +52,8 @@ impl Kept {
             entries: Vec::new(),
             log: Vec::new(),
             words: Vec::new(),
+            gone: BTreeSet::new(),
+            unfinished: BTreeSet::new(),
             secret: None,
             synced: 0,
             flushed: 0,
@@ -100,7 +106,41 @@ impl Kept {
         if newest != Some(head.hash) {
             return Err(format!("{} was rewritten", head.seq));
         }
+        self.destroyed(backend)
+    }
+
+    /// What of the words that it says were destroyed is there still.
+    fn destroyed(&mut self, backend: &dyn Backend) -> Result<(), String> {
+        (self.gone, self.unfinished) = (BTreeSet::new(), BTreeSet::new());
+        for (by, said) in self.log.iter().filter_map(|e| match &e.body {
+            Body::Redacted(said) => Some((e.seq, said)),
+            _ => None,
+        }) {
+            for entry in self.log.iter().take_while(|e| e.seq < by) {
+                for (index, _) in (0..).zip(entry.body.commitments()) {
+                    let is_birth = matches!(entry.body, Body::Opened(_));
+                    if is_birth || !said.names(entry.seq, index) {
+                        continue;
+                    }
+                    let held = backend.payload(self.listed.conversation, entry.seq, index);
+                    let held = held.map_err(|e| e.to_string())?.is_some();
+                    let of = if held {
+                        &mut self.unfinished
+                    } else {
+                        &mut self.gone
+                    };
+                    of.insert((entry.seq.0, index));
+                }
+            }
+        }
         Ok(())
+    }
+
+    /// The logs that have its entries: where it is a fork, those it shares some with as well.
+    pub(super) fn owners(&self) -> BTreeSet<ConversationId> {
+        let own = [self.listed.conversation];
+        let all = self.log.iter().map(|entry| entry.conversation);
+        all.chain(own).collect()
     }
 
     fn take(&mut self, backend: &dyn Backend) -> Result<(), String> {
@@ -137,7 +177,11 @@ impl Kept {
     }
 
     /// The messages that an entry gave.
-    fn words_of(&mut self, backend: &dyn Backend, at: usize) -> Result<Vec<Message>, Failure> {
+    fn words_of(
+        &mut self,
+        backend: &dyn Backend,
+        at: usize,
+    ) -> Result<Vec<Option<Message>>, Failure> {
         let id = self.listed.conversation;
         if self.secret.is_none() {
             let held = backend
@@ -149,13 +193,16 @@ impl Kept {
         let entry = self.log.get(at).ok_or("no such entry")?;
         let mut words = Vec::new();
         for index in 0..messages_of(&entry.body) {
-            let held = backend.payload(id, entry.seq, index)?;
-            let held = held.ok_or("an entry without its words")?;
+            let Some(held) = backend.payload(id, entry.seq, index)? else {
+                words.push(None); // whether an entry says so is told by `verify`
+                continue;
+            };
             let mut fetch = |address| {
                 let blob = backend.blob(id, address);
                 blob.map_err(|e| PayloadError::Store(e.to_string()))
             };
-            words.push(payload::decode_message(&held.bytes, &secret, &mut fetch)?);
+            let read = payload::decode_message(&held.bytes, &secret, &mut fetch)?;
+            words.push(Some(read));
         }
         Ok(words)
     }
@@ -172,7 +219,7 @@ impl Kept {
         self.flushed = self.flushed.min(left);
         self.take(backend)?;
         if self.entries.len() == left.min(kept) {
-            Ok(())
+            self.destroyed(backend)
         } else {
             Err(format!(
                 "{left} entries were left and {} were read",

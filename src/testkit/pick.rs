@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use super::script::{Op, Speaker};
 use super::world::{Failure, Request, World};
-use crate::engine::{Conversation, Error};
+use crate::engine::{Conversation, Error, Redact};
 use crate::log::{Change, Message, MessageId, Part, Seq};
 
 impl World {
@@ -33,6 +33,14 @@ impl World {
             Op::Recall(n) if n.is_multiple_of(11) => Some(Request::Recall(MessageId(Seq(0)))),
             Op::Recall(n) => message_away(&self.chat, *n)?.map(Request::Recall),
             Op::Refer(who, n) => Some(self.refer(*who, *n)?),
+            Op::RedactAll => Some(Request::Redact(Redact::Conversation)),
+            Op::Redact(n) if n.is_multiple_of(13) => {
+                Some(Request::Redact(Redact::Message(MessageId(Seq(0)))))
+            }
+            Op::Redact(n) => {
+                let picked = message_ever(&self.chat, *n)?;
+                picked.map(|id| Request::Redact(Redact::Message(id)))
+            }
             _ => None,
         })
     }
@@ -59,6 +67,14 @@ impl World {
             None => Ok(self.back_from_head(n)?),
         }
     }
+}
+
+/// A message that was ever logged.
+pub(super) fn message_ever(chat: &Conversation, n: usize) -> Result<Option<MessageId>, Error> {
+    chat.with_projection(|p| {
+        let among = p.messages();
+        among.get(n.checked_rem(among.len())?).map(|m| m.id)
+    })
 }
 
 /// A message that is away, where there is one.

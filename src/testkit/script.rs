@@ -190,6 +190,18 @@ pub enum Op {
     Beyond(usize),
     /// A selection that ends before it begins is asked for.
     Inverted(usize),
+    /// The conversation is forked so many entries before its head, and goes on as the fork.
+    Fork {
+        /// How many.
+        back: usize,
+        /// Whether calls that have no result there are answered as interrupted.
+        close: bool,
+    },
+    /// The words of a message are destroyed, and those that were made of them: of any that was ever
+    /// logged, or of one that never was.
+    Redact(usize),
+    /// All words of the conversation are destroyed.
+    RedactAll,
     /// The store is opened anew.
     Reopen,
     /// The application notes something.

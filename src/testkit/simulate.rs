@@ -42,6 +42,8 @@ pub struct Run {
     pub entries: u64,
     /// Requests that were acknowledged, and that failed with a typed error.
     pub answered: (u64, u64),
+    /// How often a conversation was forked, and words were destroyed.
+    pub edits: (u64, u64),
     /// How often a process ended.
     pub ends: u64,
     /// How often each fault happened.

@@ -37,14 +37,44 @@ fn named<T: Copy>(names: &'static [(T, &'static str)], name: &str) -> Result<T, 
     })
 }
 
+/// A text in quotes, as JSON, on one line. What is not plain is spelled out, so that whatever shows
+/// the line to a person has nothing left to escape, and it still reads back.
+fn quoted(text: &str) -> Result<String, fmt::Error> {
+    let json = serde_json::to_string(text).map_err(|_| fmt::Error)?;
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c.is_alphanumeric() || c == ' ' || c.is_ascii_graphic() {
+            out.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            write!(out, "\\u{unit:04x}")?;
+        }
+    }
+    Ok(out)
+}
+
+/// Whether a spec can stand on its line as it is.
+fn is_plain(spec: &str) -> bool {
+    spec.trim() == spec
+        && !spec.starts_with('"')
+        && quoted(spec).is_ok_and(|q| q.get(1..q.len().saturating_sub(1)) == Some(spec))
+}
+
 impl Display for Words {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let quoted = serde_json::to_string(&self.text).map_err(|_| fmt::Error)?;
+        let quoted = quoted(&self.text)?;
         match self.times {
             1 => write!(f, "{quoted}"),
             times => write!(f, "{quoted} x {times}"),
         }
     }
+}
+
+/// Numbers, as one word.
+fn listed(numbers: &[usize]) -> String {
+    let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+    numbers.join(",")
 }
 
 /// A range and what limits it.
@@ -59,7 +89,12 @@ impl Display for Range<'_> {
             Some(end) => write!(f, "{end}")?,
         }
         for role in &of.roles {
-            write!(f, " role {}", role.name())?;
+            match role.name() {
+                name if is_plain(name) && !name.is_empty() && !name.contains(' ') => {
+                    write!(f, " role {name}")?;
+                }
+                name => write!(f, " role {}", quoted(name)?)?,
+            }
         }
         for tag in &of.tags {
             write!(f, " tag {tag}")?;
@@ -92,9 +127,8 @@ impl Display for Op {
                 words,
                 out,
             } => {
-                let back: Vec<String> = back.iter().map(ToString::to_string).collect();
                 let kind = if *interim { "interim" } else { "results" };
-                write!(f, "{kind} {} {out}", back.join(","))?;
+                write!(f, "{kind} {} {out}", listed(back))?;
                 words
                     .as_ref()
                     .map_or(Ok(()), |words| write!(f, " with {words}"))
@@ -119,10 +153,7 @@ impl Display for Op {
             Self::Ask(what) => write!(f, "ask {}", Range(what)),
             Self::Asked(n, words) => write!(f, "asked {n} {words}"),
             Self::Clear(which) if which.is_empty() => f.write_str("clear"),
-            Self::Clear(which) => {
-                let which: Vec<String> = which.iter().map(ToString::to_string).collect();
-                write!(f, "clear {}", which.join(","))
-            }
+            Self::Clear(which) => write!(f, "clear {}", listed(which)),
             Self::Recall(n) => write!(f, "recall {n}"),
             Self::Refer(who, n) => write!(f, "refer {} {n}", speaker(who)),
             Self::Behind(n, words) => write!(f, "behind {n} {words}"),
@@ -131,6 +162,11 @@ impl Display for Op {
             Self::Impossible => f.write_str("impossible"),
             Self::Beyond(n) => write!(f, "beyond {n}"),
             Self::Inverted(n) => write!(f, "inverted {n}"),
+            Self::Fork { back, close } => {
+                write!(f, "fork {back}{}", if *close { " close" } else { "" })
+            }
+            Self::Redact(n) => write!(f, "redact {n}"),
+            Self::RedactAll => f.write_str("redact all"),
             Self::Reopen => f.write_str("reopen"),
             Self::Note => f.write_str("note"),
             Self::Summaries(answers) => {
@@ -144,7 +180,11 @@ impl Display for Op {
 impl Display for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for spec in &self.chain {
-            writeln!(f, "strategy {spec}")?;
+            if is_plain(spec) {
+                writeln!(f, "strategy {spec}")?;
+            } else {
+                writeln!(f, "strategy {}", quoted(spec)?)?;
+            }
         }
         let mut times = String::new();
         for at in &self.times {
@@ -240,6 +280,9 @@ fn range(rest: &mut Rest<'_>) -> Result<Replacement, String> {
     loop {
         let mut ahead = Rest(rest.0);
         match ahead.word() {
+            "role" if ahead.0.trim_start().starts_with('"') => {
+                what.of.roles.push(Role::from_name(&ahead.words()?.whole()));
+            }
             "role" => what.of.roles.push(Role::from_name(ahead.word())),
             "tag" => {
                 let name = ahead.word();
@@ -281,6 +324,16 @@ fn call(rest: &mut Rest<'_>) -> Result<Op, String> {
         }
     }
     Ok(Op::Call { usage, failed })
+}
+
+fn fork(rest: &mut Rest<'_>) -> Result<Op, String> {
+    let back = rest.number()?;
+    let close = match rest.word() {
+        "" => false,
+        "close" => true,
+        other => return Err(format!("'{other}' is not expected here")),
+    };
+    Ok(Op::Fork { back, close })
 }
 
 fn parse_op(line: &str) -> Result<Op, String> {
@@ -325,6 +378,12 @@ fn parse_op(line: &str) -> Result<Op, String> {
         "impossible" => Op::Impossible,
         "beyond" => Op::Beyond(rest.number()?),
         "inverted" => Op::Inverted(rest.number()?),
+        "fork" => fork(&mut rest)?,
+        "redact" if rest.0.trim() == "all" => {
+            rest.0 = "";
+            Op::RedactAll
+        }
+        "redact" => Op::Redact(rest.number()?),
         "reopen" => Op::Reopen,
         "note" => Op::Note,
         "summaries" => Op::Summaries(named(Answers::NAMES, rest.word())?),
@@ -346,6 +405,10 @@ impl Script {
     fn take(&mut self, line: &str) -> Result<(), String> {
         let mut rest = Rest(line);
         match rest.word() {
+            "strategy" if rest.0.trim_start().starts_with('"') => {
+                let spec = rest.words()?;
+                self.chain.push(spec.whole());
+            }
             "strategy" => self.chain.push(rest.0.trim().to_owned()),
             "ids" => self.ids = named(Ids::NAMES, rest.word())?,
             "open-calls" => self.open_calls = named(OPEN_CALLS, rest.word())?,

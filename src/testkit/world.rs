@@ -10,7 +10,7 @@ use super::make_room::MakeRoom;
 use super::script::{Ids, Op, Said, Script, Words, model_of, settings};
 use super::summaries::Scripted;
 use crate::audit::{SelectError, Span};
-use crate::engine::{Content, Conversation, Error, Options, Replacement, Seeded, Store};
+use crate::engine::{Content, Conversation, Error, Options, Redact, Replacement, Seeded, Store};
 use crate::formats::Transcript;
 use crate::log::entry::Sealed;
 use crate::log::{
@@ -70,6 +70,19 @@ pub enum Request {
     Window(Seq),
     /// A range of entries is asked for, by its two ends.
     Range(String),
+    /// The conversation is forked, and goes on as the fork, under these strategies.
+    Fork {
+        /// After which entry.
+        at: Seq,
+        /// Whether open calls are answered as interrupted.
+        close: bool,
+        /// Under which name.
+        name: String,
+        /// The strategies by their specs.
+        specs: Vec<String>,
+    },
+    /// Words are destroyed.
+    Redact(Redact),
     /// The store is opened anew.
     Reopen,
     /// The application notes something.
@@ -115,6 +128,9 @@ pub struct World {
     times: Vec<i64>,
     calls: Vec<(Option<String>, String)>,
     done: usize,
+    /// What the names of its forks are made of, so that no other world in the store has them.
+    seed: u64,
+    forks: usize,
 }
 
 /// A store whose summaries this one writes.
@@ -189,6 +205,8 @@ impl World {
             times: script.times.clone(),
             calls: Vec::new(),
             done: 0,
+            seed,
+            forks: 0,
         })
     }
 
@@ -208,6 +226,17 @@ impl World {
     /// # Errors
     /// As [`World::run`]; also when importing it again adds something.
     pub fn run_imported(
+        source: &[Said],
+        script: &Script,
+        own: &[Arc<dyn Strategy>],
+    ) -> Result<Self, Failure> {
+        let mut world = Self::imported(source, script, own)?;
+        world.perform_all(&script.ops)?;
+        Ok(world)
+    }
+
+    /// The source alone.
+    pub(super) fn imported(
         source: &[Said],
         script: &Script,
         own: &[Arc<dyn Strategy>],
@@ -232,7 +261,6 @@ impl World {
         });
         let named = |i: &usize| (Some(format!("t{i}")), "tool".to_owned());
         world.calls.extend(calls.flatten().map(named));
-        world.perform_all(&script.ops)?;
         Ok(world)
     }
 
@@ -245,13 +273,22 @@ impl World {
         script: &Script,
         own: &[Arc<dyn Strategy>],
     ) -> Result<Self, Failure> {
+        let mut world = Self::replayed(transcript, script, own)?;
+        world.perform_all(&script.ops)?;
+        Ok(world)
+    }
+
+    /// The transcript alone.
+    pub(super) fn replayed(
+        transcript: &Transcript,
+        script: &Script,
+        own: &[Arc<dyn Strategy>],
+    ) -> Result<Self, Failure> {
         let backend: Arc<dyn Backend> = Arc::new(MemoryStore::new());
         let environment = Arc::new(Seeded::new(1, Micros(0)));
         let store = summarized(&backend, &environment, &Scripted::default());
         store.import(NAME, transcript, chain(script, own)?, &mut |_| {})?;
-        let mut world = Self::on(backend, NAME, script, own, 2)?;
-        world.perform_all(&script.ops)?;
-        Ok(world)
+        Self::on(backend, NAME, script, own, 2)
     }
 
     /// A script in the middle of which the conversation is forked at earlier places, once or more, and
@@ -379,6 +416,7 @@ impl World {
                 ))
             }
             Op::Settings(size) => Some(Request::Settings(settings(*size))),
+            Op::Fork { back, close } => Some(self.fork_at(*back, *close)?),
             Op::Reopen => Some(Request::Reopen),
             Op::Note => Some(Request::Note),
             Op::Summaries(_) | Op::Meanwhile(_) => None,
@@ -479,6 +517,10 @@ impl World {
             Request::Strategies(chain) => drop(self.chat.clone().with_strategies(chain.clone())?),
             Request::Window(at) => drop(self.chat.window_after(*at)?),
             Request::Range(range) => self.select(range)?,
+            Request::Fork {
+                at, close, name, ..
+            } => self.go_on_in_fork(*at, *close, name)?,
+            Request::Redact(what) => drop(self.chat.redact(*what)?),
             Request::Reopen => self.reopen()?,
             Request::Note => drop(self.chat.note("seen", Some(&Json("{\"x\":1}".into())))?),
         }

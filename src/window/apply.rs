@@ -107,7 +107,8 @@ impl Projection {
     fn go_on(&mut self, entry: &Entry, own: Option<Skeleton>) {
         let fact = fact(entry);
         match &entry.body {
-            Body::Opened(_) | Body::Redacted(_) => {}
+            Body::Opened(_) => {}
+            Body::Redacted(_) => self.redacted = Some(entry.seq),
             Body::Noted(n) => {
                 if n.what == CONSOLIDATED {
                     self.consolidated_by(fact, true);

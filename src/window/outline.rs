@@ -117,6 +117,8 @@ pub struct Outline {
     pub calls: u64,
     /// The entry that filed the request settings in force.
     pub settings: Option<Seq>,
+    /// The newest entry that says that words were destroyed.
+    pub redacted: Option<Seq>,
     /// The first entry of an unknown kind that changes windows: from it on nothing can be shown.
     pub unsupported: Option<Seq>,
     /// The strategies that asked the groups, in the order of their first such visit.
@@ -141,6 +143,7 @@ impl Outline {
             iteration: at.map_or(Iteration(0), |n| p.iteration_of(n)),
             calls: p.next_iteration().0.saturating_sub(1),
             settings: p.settings().map(|(seq, _)| *seq),
+            redacted: p.redacted,
             unsupported: p.unsupported(),
             asked: asked(p),
             touched: p.touched.clone(),
@@ -219,7 +222,8 @@ impl Outline {
         let visible = |seq| items.contains_key(&MessageId(seq));
         self.touched.note(entry, visible);
         match &entry.body {
-            Body::Opened(_) | Body::Noted(_) | Body::Redacted(_) | Body::Returned(_) => {}
+            Body::Opened(_) | Body::Noted(_) | Body::Returned(_) => {}
+            Body::Redacted(_) => self.redacted = Some(entry.seq),
             Body::Called(_) => self.calls = self.calls.saturating_add(1),
             Body::Configured(c) => self.configured(entry.seq, c),
             Body::Appended(a) => self.appended(entry.seq, a, look)?,

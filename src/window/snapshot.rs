@@ -103,6 +103,7 @@ impl Snapshot {
         put(&mut out, outline.iteration.0);
         put(&mut out, outline.calls);
         put_seq(&mut out, outline.settings);
+        put_seq(&mut out, outline.redacted);
         put(&mut out, count(outline.asked.len()));
         for asked in &outline.asked {
             put(&mut out, count(asked.strategy.len()));
@@ -145,6 +146,7 @@ impl Snapshot {
         outline.iteration = Iteration(bytes.number()?);
         outline.calls = bytes.number()?;
         bytes.seq(&mut outline.settings)?;
+        bytes.seq(&mut outline.redacted)?;
         for _ in 0..bytes.count()? {
             let length = bytes.number()?;
             outline.asked.push(Asked {
@@ -392,6 +394,7 @@ mod tests {
                     iteration: Iteration(u64::from(calls) + 1),
                     ..Outline::default()
                 };
+                outline.redacted = at.filter(|at| Some(*at) > settings);
                 outline.touched.forgotten = settings;
                 outline.touched.newest = touched.into_iter().map(|n| Seq(n.into())).collect();
                 outline.asked = (asked.into_iter())

@@ -335,6 +335,8 @@ pub struct Projection {
     /// Configuration in force.
     pub(super) chain: Vec<String>,
     pub(super) settings: Vec<(Seq, Settings)>,
+    /// The newest entry that says that words were destroyed.
+    pub(super) redacted: Option<Seq>,
     pub(super) open_calls: Option<OpenCalls>,
     pub(super) consolidation: Option<String>,
     /// The newest consolidation or mark.

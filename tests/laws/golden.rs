@@ -429,6 +429,16 @@ fn bodies() -> Vec<Entry> {
         Body::Visited(Box::new(visited)),
         Body::Edited(edited),
         Body::Noted(noted),
+        Body::Redacted(Redacted {
+            asked: Some(Seq(3)),
+            up_to: Some(Seq(2)),
+            payloads: vec![(Seq(3), 0), (Seq(5), 1)],
+        }),
+        Body::Redacted(Redacted {
+            asked: None,
+            up_to: None,
+            payloads: vec![(Seq(1 << 40), u32::MAX)],
+        }),
     ];
     let mut entries: Vec<Entry> = (0..)
         .zip(all)

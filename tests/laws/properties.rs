@@ -2,10 +2,10 @@
 //! source had compacted, cleared and rewound; and what exports promise.
 
 use ctxlog::audit::{export, import_lines, verify};
-use ctxlog::engine::Store;
-use ctxlog::log::{MessageId, OpenCalls, Seq};
+use ctxlog::engine::{Replacement, Store};
+use ctxlog::log::{MessageId, OpenCalls, Role, Seq};
 use ctxlog::testkit::generate::{script, script_under, source, spec};
-use ctxlog::testkit::{Case, Law, Op, Said, Script, World, laws};
+use ctxlog::testkit::{Case, Law, Op, Said, Script, Speaker, Words, World, laws};
 use proptest::prelude::*;
 
 fn config(cases: u32) -> ProptestConfig {
@@ -45,7 +45,7 @@ macro_rules! law_tests {
 law_tests! {
     closure occurrence no_op envelope_and_request legality conservation accounting shrink progress order
     replay isolation undo crash tamper linear_size concurrency stable_prefix explain lifetimes
-    determinism failure_neutrality late_arrivals
+    determinism lineage failure_neutrality late_arrivals
 }
 
 #[test]
@@ -117,6 +117,19 @@ proptest! {
         prop_assert_eq!(script.to_string().parse::<Script>().unwrap(), script);
     }
 
+    /// Also as a person sees it, for whom nothing is left to be spelled out.
+    #[test]
+    fn a_script_of_any_words_is_read_as_it_is_printed(mut script in script(), said in any::<String>(), spec in any::<String>(), role in any::<String>()) {
+        script.chain.push(spec);
+        script.ops.push(Op::Say(Speaker::Person, Words::new(said.clone())));
+        let what = Replacement::range(0, None).roles([Role::from_name(&role)]);
+        script.ops.push(Op::Replace(what, Words { text: said, times: 3 }));
+        let printed = script.to_string();
+        let plain = |c: char| c.is_alphanumeric() || c.is_ascii_graphic() || c == ' ' || c == '\n';
+        prop_assert!(printed.chars().all(plain), "{printed}");
+        prop_assert_eq!(printed.parse::<Script>().unwrap(), script);
+    }
+
     #[test]
     fn tamper_with_an_export(script in script(), at in any::<prop::sample::Index>(), byte in any::<prop::sample::Index>()) {
         let world = World::run(&script, &[]).unwrap();
@@ -151,9 +164,11 @@ proptest! {
         prop_assert_eq!(chat.head().unwrap(), world.chat.head().unwrap());
         prop_assert_eq!(added as usize, world.sealed().unwrap().len());
         prop_assert_eq!(take().1, 0);
-        let listed = store.list().unwrap().remove(0);
-        let verified = verify(&store, &listed, &mut |_, _| {}).unwrap();
-        prop_assert!(verified.ok, "{:?}", verified.problems);
+        // Of a fork, also the logs that it was forked from, as far as they came along.
+        for listed in store.list().unwrap() {
+            let verified = verify(&store, &listed, &mut |_, _| {}).unwrap();
+            prop_assert!(verified.ok, "{:?}", verified.problems);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reasoning that a provider signed.
 
-use ctxlog::engine::{Conversation, Replacement};
+use ctxlog::engine::{Conversation, Options, Redact, Replacement};
 use ctxlog::formats::Profile;
 use ctxlog::log::Message;
 use serde_json::{Value, json};
@@ -107,7 +107,44 @@ fn signed_reasoning_is_sent_with_its_whole_message_or_not_at_all() {
     chat.append(one.0).unwrap();
     chat.append(two.0).unwrap();
     talk(&chat, "Ra U");
-    assert_eq!(thinking(&chat), [one.1, two.1]);
+    assert_eq!(thinking(&chat), [one.1, two.1.clone()]);
+    words_redacted_beside_it_take_it_out();
+}
+
+/// What was signed goes with the words of its message, and with those of a message that continues it;
+/// the reasoning of other turns stays as it was.
+fn words_redacted_beside_it_take_it_out() {
+    for redacted in 0..3 {
+        let chat = chat("");
+        talk(&chat, "U");
+        let turns = [
+            thinks("one", Some("x"), &["a"]),
+            thinks("two", Some("y"), &[]),
+        ];
+        let first = chat.append(turns[0].0.clone()).unwrap().message();
+        talk(&chat, "Ra U");
+        let second = chat.append(turns[1].0.clone()).unwrap().message();
+        let more = Options {
+            continues: Some(second),
+            ..Options::default()
+        };
+        let more = chat
+            .append_with(Message::model("and so on"), &more)
+            .unwrap();
+        talk(&chat, "U");
+        let id = [first, second, more.message()][redacted];
+        chat.redact(Redact::Message(id)).unwrap();
+        let sent = thinking(&chat);
+        if redacted == 0 {
+            assert_eq!(sent.len(), 1, "{sent:?}");
+            assert!(sent[0].to_string().contains("sig two"), "{sent:?}");
+        } else {
+            assert_eq!(sent, [turns[0].1.clone()], "{redacted}");
+        }
+        sound(&chat);
+        let (messages, _) = sends(&chat, Profile::Anthropic);
+        assert!(Value::from(messages).to_string().contains("[redacted]"));
+    }
 }
 
 /// B111. Long reasoning was clipped with the rest.

@@ -3,6 +3,7 @@
 
 mod bytes;
 mod explain;
+mod lineage;
 mod sharing;
 mod snapshots;
 mod summaries;
@@ -89,6 +90,7 @@ checks! {
     linear_size = LinearSize, bytes::linear_size;
     concurrency = Concurrency, sharing::concurrency;
     stable_prefix = StablePrefix, windows::stable_prefix;
+    lineage = Lineage, lineage::lineage;
     explain = Explain, explain::explain;
     lifetimes = Lifetimes, explain::lifetimes;
 }

@@ -8,6 +8,7 @@ use super::bytes::exported;
 use super::{Found, demand};
 use crate::audit::verify;
 use crate::engine::Store;
+use crate::log::entry::Sealed;
 use crate::log::{Hash, Head, Message, Seq, payload};
 use crate::store::{Backend, Batch, Level, MemoryStore, Name, Payload, Record};
 use crate::testkit::case::Case;
@@ -133,11 +134,9 @@ pub(super) fn crash(case: &Case<'_>) -> Found {
         last.seq,
         ack.first
     );
-    let listed = store
-        .list()?
-        .into_iter()
-        .next()
-        .ok_or("nothing is listed")?;
+    let mut all = store.list()?.into_iter();
+    let listed = all.find(|l| l.conversation == chat.id());
+    let listed = listed.ok_or("it is not listed")?;
     let verified = verify(&store, &listed, &mut |_, _| {})?;
     demand!(
         verified.chain == "ok",
@@ -148,18 +147,50 @@ pub(super) fn crash(case: &Case<'_>) -> Found {
     Ok(())
 }
 
-/// A store that holds the first entries of a world's log, as a crash would have left it.
+/// A store that holds the first entries of a world's log, as a crash would have left it: a fork's in
+/// the logs that have them. The last of these is `a`.
 fn prefix(world: &World, entries: usize) -> Result<Arc<dyn Backend>, Failure> {
-    let (id, store) = (world.chat.id(), MemoryStore::new());
+    let store = MemoryStore::new();
+    let mut all = world.sealed()?;
+    all.truncate(entries);
+    let last = all.last().map(|sealed| sealed.entry.conversation);
+    let mut logs: Vec<Vec<Sealed>> = Vec::new();
+    for sealed in all {
+        let same = |log: &&mut Vec<Sealed>| {
+            let id = log.first().map(|first| first.entry.conversation);
+            id == Some(sealed.entry.conversation)
+        };
+        match logs.last_mut().filter(same) {
+            Some(log) => log.push(sealed),
+            None => logs.push(vec![sealed]),
+        }
+    }
+    for (n, log) in logs.into_iter().enumerate() {
+        let id = log.first().map(|first| first.entry.conversation);
+        let name = if id == last {
+            "a".to_owned()
+        } else {
+            n.to_string()
+        };
+        copy(world, log, name, &store)?;
+    }
+    Ok(Arc::new(store))
+}
+
+/// Stores one log, whole or what there is of it.
+fn copy(world: &World, log: Vec<Sealed>, name: String, store: &MemoryStore) -> Found {
+    let id = log.first().ok_or("no entries")?.entry.conversation;
     let mut records = Vec::new();
-    for sealed in world.sealed()?.into_iter().take(entries) {
+    for sealed in log {
         let payloads = (0..)
             .zip(sealed.entry.body.commitments())
             .map(|(index, _)| world.backend.payload(id, sealed.entry.seq, index));
         let payloads: Vec<Option<Payload>> = payloads.collect::<Result<_, _>>()?;
         for address in blobs_of(&payloads) {
             if let Some(blob) = world.backend.blob(id, address)? {
-                store.put_blob(id, address, &blob)?;
+                // Where all of a lineage look for it.
+                let root = world.sealed()?.first().map_or(id, |s| s.entry.conversation);
+                store.put_blob(root, address, &blob)?;
             }
         }
         records.push(Record {
@@ -171,7 +202,7 @@ fn prefix(world: &World, entries: usize) -> Result<Arc<dyn Backend>, Failure> {
     }
     let birth = Some(Name {
         namespace: vec!["default".into()],
-        name: "a".into(),
+        name,
     });
     let batch = Batch {
         conversation: id,
@@ -180,7 +211,7 @@ fn prefix(world: &World, entries: usize) -> Result<Arc<dyn Backend>, Failure> {
         records,
     };
     store.append(batch, Level::Synced)?;
-    Ok(Arc::new(store))
+    Ok(())
 }
 
 /// The blobs that contents mention; none of what is not a message's.
@@ -206,8 +237,8 @@ pub(super) fn concurrency(case: &Case<'_>) -> Found {
         let Some(request) = world.resolve(op)? else {
             continue;
         };
-        if matches!(request, Request::Reopen) {
-            continue; // it would let the one know of the other
+        if matches!(request, Request::Reopen | Request::Fork { .. }) {
+            continue; // it would let the one know of the other, or leave it
         }
         world.ask(&request)?;
         let id = world.chat.id();

@@ -1,5 +1,6 @@
 //! The real engine against the model, step by step.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -54,7 +55,11 @@ fn step(
     request: &Request,
     answer: Answer,
 ) -> Result<(), Failure> {
-    let new = entries_from(world, model.next())?;
+    let from = match (request, answer) {
+        (Request::Fork { at, .. }, Answer::Done) => at.next().0,
+        _ => model.next(),
+    };
+    let new = entries_from(world, from)?;
     let visits: Vec<&Visited> = new.iter().filter_map(|e| e.body.visit()).collect();
     for entry in &new {
         for (payload, words) in words_of(world, entry)? {
@@ -66,7 +71,31 @@ fn step(
     let predicted = model.predict(request, &visits)?;
     predicted.matches(answer, &new)?;
     model.observe(Some(request), &new)?;
+    if let (Request::Redact(_), Answer::Done) = (request, answer) {
+        let said = model.said_gone();
+        model.lose(&said);
+    }
+    if matches!(request, Request::Redact(_) | Request::Fork { .. }) {
+        same("what is gone", model.gone(), &gone_of(world)?)?;
+    }
     same_window(model, world)
+}
+
+/// The payloads of a world's log that are not there.
+pub(in crate::testkit) fn gone_of(world: &World) -> Result<BTreeSet<(u64, u32)>, Failure> {
+    let mut gone = BTreeSet::new();
+    for entry in world.entries()? {
+        for (index, _) in (0..).zip(entry.body.commitments()) {
+            let held = world
+                .store
+                .backend()
+                .payload(world.chat.id(), entry.seq, index)?;
+            if held.is_none() {
+                gone.insert((entry.seq.0, index));
+            }
+        }
+    }
+    Ok(gone)
 }
 
 /// The messages that an entry gave.

@@ -7,14 +7,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::fold::Moment;
+use super::fork::interruption;
 use super::look::Rule;
 use super::predicted::Predicted;
 use crate::engine::Options;
 use crate::log::skeleton::skeleton;
 use crate::log::{
     Appended, Author, Body, By, Called, Commitment, Configured, ConversationId, Door, Entry, Hash,
-    Iteration, Json, Kind, Message, Micros, Noted, OpenCalls, Part, PartBody, PartSkeleton,
-    Provenance, RequestReason, Returned, Role, Seq, Settings, Shape, Trigger, Usage, Visited,
+    Iteration, Json, Kind, Message, Micros, Noted, OpenCalls, PartSkeleton, Provenance,
+    RequestReason, Returned, Seq, Settings, Trigger, Usage, Visited,
 };
 use crate::testkit::script::model_of;
 use crate::testkit::summaries::Answers;
@@ -22,7 +23,7 @@ use crate::testkit::world::Request;
 use crate::tokens::Encoding;
 
 /// What the log says in the place of a result that never came.
-const INTERRUPTED: &str = "[interrupted: no result was recorded for this call]";
+pub(super) const INTERRUPTED: &str = "[interrupted: no result was recorded for this call]";
 /// A content that nobody can foresee.
 pub(super) const BLANK: Commitment = Commitment {
     digest: Hash::ZERO,
@@ -34,14 +35,19 @@ pub(super) const BLANK: Commitment = Commitment {
 pub struct Model {
     pub(super) log: Vec<Arc<Entry>>,
     pub(super) now: Arc<Moment>,
-    keyed: BTreeMap<String, Message>,
-    settings: Option<Json>,
+    pub(super) keyed: BTreeMap<String, Message>,
+    /// The settings that were asked for, by the entry.
+    pub(super) settings: Vec<(u64, Json)>,
     /// Replacements that were asked for, by the entry: what they mean, and whether in place.
     pub(super) asks: BTreeMap<u64, (Vec<u64>, bool)>,
-    /// Asks whose content came.
-    pub(super) answered: BTreeSet<u64>,
+    /// Asks whose content came, by which entry.
+    pub(super) answered: BTreeMap<u64, u64>,
     /// The words of contents, by the entry and the payload that gave them.
     pub(super) words: BTreeMap<(u64, u32), Arc<Message>>,
+    /// What is quoted by messages that are recalls.
+    pub(super) quotes: BTreeMap<u64, BTreeSet<u64>>,
+    /// Payloads that are not there any more.
+    pub(super) gone: BTreeSet<(u64, u32)>,
     /// How the summariser answers, and what happens while it is asked.
     pub(super) answers: Answers,
     pub(super) meanwhile: Vec<Request>,
@@ -62,6 +68,7 @@ impl Model {
 
     /// Takes in words that an entry gave.
     pub fn read(&mut self, given: Seq, payload: u32, words: Message) {
+        self.note_quotes(given, &words);
         self.words.insert((given.0, payload), Arc::new(words));
     }
 
@@ -75,10 +82,22 @@ impl Model {
     /// # Errors
     /// When an entry is not the next one, or a call recorded another window than this one.
     pub fn observe(&mut self, asked: Option<&Request>, entries: &[Entry]) -> Result<(), String> {
+        if let Some(Request::Fork { at, .. }) = asked
+            && !entries.is_empty()
+        {
+            let mut fork = self.cut(at.0);
+            for entry in entries {
+                let own = (0..super::fold::messages_of(&entry.body)).map(|i| (entry.seq.0, i));
+                let read = own.filter_map(|place| Some((place, self.words.get(&place)?.clone())));
+                fork.words.extend(read);
+            }
+            *self = fork;
+        }
         let asks = match asked {
             Some(Request::Ask(what)) => self.means(what).ok().map(|ids| (ids, what.in_place)),
             _ => None,
         };
+        let first = self.next();
         for entry in entries {
             let (next, iteration) = (self.next(), self.iteration());
             if entry.seq.0 != next || entry.iteration != iteration {
@@ -105,12 +124,12 @@ impl Model {
                 let key = options.key.clone();
                 self.keyed.extend(key.map(|key| (key, message.clone())));
             }
-            Some(Request::Settings(json)) => self.settings = Some(json.clone()),
+            Some(Request::Settings(json)) => self.settings.push((first, json.clone())),
             Some(Request::Ask(_)) => {
                 let entry = self.next().saturating_sub(1);
                 self.asks.extend(asks.map(|meant| (entry, meant)));
             }
-            Some(Request::Asked(ask, _)) => drop(self.answered.insert(ask.0)),
+            Some(Request::Asked(ask, _)) => drop(self.answered.insert(ask.0, first)),
             _ => {}
         }
         Ok(())
@@ -127,7 +146,11 @@ impl Model {
         Ok(match then.does(request, own)? {
             Err(reason) => Predicted::Refused(reason),
             Ok(()) => {
-                let new = then.log.iter().skip(self.log.len());
+                let before = match request {
+                    Request::Fork { at, .. } => usize::try_from(at.next().0).unwrap_or(usize::MAX),
+                    _ => self.log.len(),
+                };
+                let new = then.log.iter().skip(before);
                 Predicted::Done(new.map(|e| Entry::clone(e)).collect())
             }
         })
@@ -176,6 +199,10 @@ impl Model {
             // A window that the log does not reach yet is out of bounds.
             Request::Window(at) if at.0 >= then.next() => Err(RequestReason::RangeOutOfBounds),
             Request::Range(range) => then.range(range),
+            Request::Fork {
+                at, close, specs, ..
+            } => then.fork(at.0, *close, specs),
+            Request::Redact(what) => then.redact(*what),
             Request::Window(_) | Request::Reopen => Ok(()),
             Request::Note => {
                 then.note();
@@ -248,6 +275,8 @@ impl Model {
             return Ok(false);
         };
         let same = match (message, &entry.body) {
+            // What was destroyed cannot be compared any more, and counts as equal.
+            (Some(_), Body::Appended(_)) if self.is_gone(entry) => true,
             (Some(message), Body::Appended(_)) => self.keyed.get(text) == Some(message),
             (None, Body::Called(_)) => true,
             _ => false,
@@ -257,6 +286,13 @@ impl Model {
         } else {
             Err(RequestReason::IdempotencyConflict)
         }
+    }
+
+    /// Whether words are gone that a request under the entry's key gave.
+    fn is_gone(&self, entry: &Entry) -> bool {
+        let entries = entry.key.as_ref().map_or(0, |key| u64::from(key.entries));
+        let until = entry.seq.0.saturating_add(entries);
+        (entry.seq.0..until).any(|seq| self.gone.contains(&(seq, 0)))
     }
 
     /// A request that expects head h is accepted at a newer one when everything after h was filed by
@@ -414,24 +450,7 @@ impl Model {
 
     /// The engine's own final result, an error, for a call that was interrupted.
     fn close(&mut self, call: (Seq, u32), part: &PartSkeleton, at: Option<Micros>) {
-        let said = crate::log::Block {
-            body: crate::log::BlockBody::Text(INTERRUPTED.to_owned()),
-            extra: Vec::new(),
-        };
-        let body = PartBody::Result {
-            call: part.label.clone(),
-            name: part.name.clone(),
-            content: vec![said],
-            shape: Shape::Text,
-            error: Some(true),
-            interim: false,
-            native: None,
-        };
-        let part = Part {
-            body,
-            extra: Vec::new(),
-        };
-        let message = Message::new(Role::Tool, Author::Engine, vec![part]);
+        let message = interruption(part);
         self.say(&message, &[Some(call)], None, None, at);
     }
 
@@ -455,7 +474,8 @@ impl Model {
 
     /// Request settings; equal ones are filed once.
     fn set(&mut self, json: &Json) {
-        if self.settings.as_ref() == Some(json) {
+        let newest = self.settings.last();
+        if newest.is_some_and(|(by, set)| set == json && !self.gone.contains(&(*by, 0))) {
             return;
         }
         let model = model_of(json);
@@ -473,7 +493,7 @@ impl Model {
     }
 
     /// A chain is set once: an impossible parameter is refused, then any other chain.
-    fn configure(&mut self, specs: &[String]) -> Result<(), RequestReason> {
+    pub(super) fn configure(&mut self, specs: &[String]) -> Result<(), RequestReason> {
         if !specs.iter().all(|s| Rule::parse(s).is_possible()) {
             return Err(RequestReason::InvalidOption);
         }
@@ -516,8 +536,19 @@ impl Model {
         self.file(body, None);
     }
 
+    /// The log.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.log.iter().map(AsRef::as_ref)
+    }
+
+    /// The words of a content, where they are there.
+    #[must_use]
+    pub fn words_of(&self, given: u64, payload: u32) -> Option<&Message> {
+        self.words.get(&(given, payload)).map(AsRef::as_ref)
+    }
+
     /// The number of the next entry.
-    pub(super) fn next(&self) -> u64 {
+    pub(in crate::testkit) fn next(&self) -> u64 {
         u64::try_from(self.log.len()).unwrap_or(u64::MAX)
     }
 
@@ -559,7 +590,7 @@ impl Model {
         });
     }
 
-    fn push(&mut self, entry: Entry) {
+    pub(super) fn push(&mut self, entry: Entry) {
         Arc::make_mut(&mut self.now).step(&entry);
         self.log.push(Arc::new(entry));
     }

@@ -122,7 +122,7 @@ pub fn messages_of(body: &Body) -> u32 {
 }
 
 /// The call that a part answers for good.
-fn settles(p: &PartSkeleton) -> Option<(Seq, u32)> {
+pub(super) fn settles(p: &PartSkeleton) -> Option<(Seq, u32)> {
     p.answers.filter(|_| !p.is(PartSkeleton::INTERIM))
 }
 

@@ -514,8 +514,13 @@ impl Model {
     fn count_again(&self, id: u64) -> Option<Count> {
         let message = self.now.get(id)?;
         let (given, payload) = (message.forms.last()?.1, message.given.last()?.0);
-        let words = self.words.get(&(given, payload))?.words();
-        self.encoding().count(&words)
+        let Some(words) = self.words.get(&(given, payload)) else {
+            // They are gone: what was counted then stands, else what is sent in their place counts.
+            let sent = self.encoding().count("[redacted]")?;
+            let then = message.skeletons.last()?.tokens.clone();
+            return Some(then.filter(|c| c.method == sent.method).unwrap_or(sent));
+        };
+        self.encoding().count(&words.words())
     }
 
     /// What a change from this place on costs a prompt cache: the tokens of what the newest call was

@@ -6,19 +6,22 @@
 //! `decide` what a request must do, `bind` which call a result answers, `look` what a strategy's
 //! visit comes to, `pins` which results are held and what a notice says, `outputs` which outputs get
 //! smaller, `summary` what is summarised and what becomes of the answer, `edit` what restoring and undoing give back,
-//! `replace` what is replaced and cleared, `recall` what is shown again.
+//! `replace` what is replaced and cleared, `recall` what is shown again, `redact` which words go,
+//! `fork` what goes on from an earlier moment.
 
 mod bind;
 mod check;
 mod decide;
 mod edit;
 mod fold;
+mod fork;
 mod guard;
 mod look;
 mod outputs;
 mod pins;
 mod predicted;
 mod recall;
+mod redact;
 mod replace;
 mod summary;
 

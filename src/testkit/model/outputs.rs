@@ -54,17 +54,23 @@ impl Model {
         let (fates, stood_down) = self.asked_for(rule, groups, &targets, &keep);
         let allowed = |t: &&Target| fates.get(t.group) == Some(&Fate::NotNeeded);
         let allowed: Vec<&Target> = targets.iter().filter(allowed).collect();
-        let size = |t: &&Target| items.get(&t.id).copied().unwrap_or(0);
-        let old: u64 = allowed.iter().map(size).fold(0, u64::saturating_add);
+        let size = |t: &Target| items.get(&t.id).copied().unwrap_or(0);
+        let old: u64 = allowed.iter().map(|t| size(t)).fold(0, u64::saturating_add);
         let least = rule.number("at-least").max(1);
         let mut forms = Vec::new();
+        let (mut made, mut old_of_made) = (Vec::new(), 0_u64);
         if !by_tokens || old >= least {
             for target in &allowed {
-                forms.push(self.form(rule, target, position, own)?);
+                // Of words that are gone nothing is made.
+                if let Some(form) = self.form(rule, target, position, own)? {
+                    forms.push(form);
+                    made.push(target.id);
+                    old_of_made = old_of_made.saturating_add(size(target));
+                }
             }
         }
         let new: u64 = forms.iter().map(|f| tokens_of(f, &before.method)).sum();
-        if by_tokens && (forms.is_empty() || old.saturating_sub(new) < least) {
+        if by_tokens && (forms.is_empty() || old_of_made.saturating_sub(new) < least) {
             forms.clear();
         }
         let fruitless = previous.is_some_and(|(_, v)| v.change == Change::default() && asked(v));
@@ -75,7 +81,10 @@ impl Model {
         (visit.limit, visit.target) = (limit, limit);
         let after = match before.unit {
             _ if forms.is_empty() => before.amount,
-            Unit::Token => before.amount.saturating_sub(old).saturating_add(new),
+            Unit::Token => before
+                .amount
+                .saturating_sub(old_of_made)
+                .saturating_add(new),
             _ => before.amount.saturating_sub(count(forms.len())),
         };
         end(&mut visit, after);
@@ -84,8 +93,8 @@ impl Model {
         }
         self.account(groups, &fates, &mut visit);
         visit.stood_down = self.now.ranges(&stood_down);
-        let place = |t: &&Target| self.now.get(t.id).map(|m| Seq(m.place));
-        let changed = allowed.iter().filter(|_| !forms.is_empty());
+        let place = |id: &u64| self.now.get(*id).map(|m| Seq(m.place));
+        let changed = made.iter().filter(|_| !forms.is_empty());
         visit.first_changed = changed.filter_map(place).min();
         visit.change.stand_ins = forms;
         Ok(Some(visit))
@@ -211,12 +220,15 @@ impl Model {
         target: &Target,
         position: u32,
         own: &[&Visited],
-    ) -> Result<StandIn, String> {
+    ) -> Result<Option<StandIn>, String> {
         let id = target.id;
         let unknown = || format!("no words of m{id}");
         let message = self.now.get(id).ok_or_else(unknown)?;
         let (_, given, _) = message.forms.last().ok_or_else(unknown)?;
         let (payload, _) = message.given.last().ok_or_else(unknown)?;
+        if self.gone.contains(&(*given, *payload)) {
+            return Ok(None);
+        }
         let words = self.words.get(&(*given, *payload)).ok_or_else(unknown)?;
         let answers: Vec<_> = message.parts().iter().map(|p| p.answers).collect();
         let (reason, skeleton) = if rule.name() == "clear-tool-results" {
@@ -226,13 +238,13 @@ impl Model {
             let form = self.cut_as_filed(rule, target, words, position, own)?;
             (LeftReason::Replaced, self.counted(&form, &answers))
         };
-        Ok(StandIn {
+        Ok(Some(StandIn {
             kind: StandInKind::Form,
             reason,
             sources: self.now.ranges(&BTreeSet::from([id])),
             skeleton,
             content: BLANK,
-        })
+        }))
     }
 
     /// The words that a visit gave a message, after a look at what it may not have done.

@@ -73,6 +73,13 @@ fn blanked(entry: &Entry, timed: bool) -> Entry {
             stand_ins.for_each(|s| s.content = BLANK);
             e.rest = e.rest.map(|_| BLANK);
         }
+        Body::Opened(o) => {
+            o.name.clear();
+            o.secret = BLANK;
+            o.fork
+                .iter_mut()
+                .for_each(|f| f.parent = ConversationId([0; 16]));
+        }
         Body::Noted(n) => n.content = n.content.map(|_| BLANK),
         _ => {}
     }

@@ -100,7 +100,9 @@ impl Model {
     pub(super) fn asked(&mut self, ask: u64, with: &Message) -> Result<(), RequestReason> {
         says(with)?;
         let newest = self.asks.last_key_value();
-        let pending = newest.filter(|(seq, _)| **seq == ask && !self.answered.contains(seq));
+        let pending = newest.filter(|(seq, _)| **seq == ask && !self.answered.contains_key(seq));
+        // What it means may have been destroyed with all words.
+        let pending = pending.filter(|(seq, _)| !self.gone.contains(&(**seq, 0)));
         let (meant, in_place) = pending.map(|(_, m)| m.clone()).ok_or(NothingMatches)?;
         let groups = self.now.groups();
         let free = |id: &u64| self.now.window.contains(id) && !self.is_held(&groups, *id);

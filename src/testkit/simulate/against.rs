@@ -39,7 +39,9 @@ impl Beside {
         let new = kept.log.iter().zip(&kept.words).skip(self.entries());
         for (entry, words) in new {
             for (payload, message) in (0..).zip(words) {
-                self.model.read(entry.seq, payload, message.clone());
+                if let Some(message) = message {
+                    self.model.read(entry.seq, payload, message.clone());
+                }
             }
         }
     }
@@ -50,6 +52,8 @@ fn names_head(request: &Request) -> bool {
         Request::Append(_, options) | Request::Call { options, .. } | Request::Visit(options) => {
             options.expected.is_some()
         }
+        // What goes is said by the log, whoever knows how much of it.
+        Request::Redact(_) => true,
         _ => false,
     }
 }
@@ -111,6 +115,38 @@ impl Against {
         beside.observe(Some(request), log, kept)
     }
 
+    /// A log was forked: what the fork begins with must be what the model says.
+    pub(super) fn forked(
+        &mut self,
+        parent: ConversationId,
+        kept: &Kept,
+        request: &Request,
+        at: Seq,
+    ) -> Result<(), String> {
+        let Some(parent) = self.models.get(&parent) else {
+            return Ok(());
+        };
+        let shared = usize::try_from(at.next().0).unwrap_or(usize::MAX);
+        let new = kept.log.get(shared..).unwrap_or_default();
+        parent
+            .model
+            .predict(request, &[])?
+            .matches(Answer::Done, new)?;
+        let mut fork = Beside {
+            model: parent.model.clone(),
+            asked: Vec::new(),
+        };
+        for (entries, request) in &parent.asked {
+            fork.asked.push((shared.min(*entries), request.clone()));
+            if *entries >= shared {
+                break;
+            }
+        }
+        fork.observe(Some(request), &kept.log, kept)?;
+        self.models.insert(kept.listed.conversation, fork);
+        Ok(())
+    }
+
     /// Takes in what was written by anything but a request that is compared.
     pub(super) fn follow(&mut self, ledger: &Ledger) -> Result<(), String> {
         for (id, kept) in &ledger.logs {
@@ -118,6 +154,7 @@ impl Against {
             if kept.log.len() > beside.entries() {
                 beside.observe(None, &kept.log, kept)?;
             }
+            beside.model.lose(&kept.gone);
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! Makes the steps of a plan, and compares.
 
+mod lineage;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,7 +13,7 @@ use crate::audit::{self, ExportError};
 use crate::engine::{Error, Store};
 use crate::log::{ConversationId, Hash, Message, Micros, RequestReason, Seq};
 use crate::store::{Backend, Level, Listed, MemoryStore, Name, StoreError};
-use crate::testkit::fault::{Fault, FaultStore, Planned};
+use crate::testkit::fault::{Delivery, Fault, FaultStore, Planned};
 use crate::testkit::ledger::{End, Kept, Ledger};
 use crate::testkit::model::moments;
 use crate::testkit::{Answer, Failure, Op, Request, World};
@@ -102,6 +104,7 @@ impl<'a> Sim<'a> {
                 steps: 0,
                 entries: 0,
                 answered: (0, 0),
+                edits: (0, 0),
                 ends: 0,
                 faults: BTreeMap::new(),
                 told: 0,
@@ -153,7 +156,7 @@ impl<'a> Sim<'a> {
     fn observe(&mut self) -> Result<(), String> {
         let before = self.written();
         // A request has several calls: what one of them wrote may rot at the next, unnoted.
-        while let Err((id, what)) = self.ledger.observe(&self.medium.view()) {
+        while let Err((id, what)) = self.ledger.observe(self.whole().backend()) {
             match id.filter(|id| self.lied(Some(*id))) {
                 Some(id) => self.give_up(id),
                 None => return Err(what),
@@ -163,6 +166,11 @@ impl<'a> Sim<'a> {
         let added = u64::try_from(added).unwrap_or(u64::MAX);
         self.run.entries = self.run.entries.saturating_add(added);
         Ok(())
+    }
+
+    /// What the medium shows, with forks made whole.
+    fn whole(&self) -> Store {
+        Store::on(Arc::new(self.medium.view()))
     }
 
     fn written(&self) -> usize {
@@ -244,14 +252,14 @@ impl<'a> Sim<'a> {
         let id = at.world.chat.id();
         self.behind = !self.against.knows_all(id, head);
         let answer = at.world.ask(request);
-        self.settle(client, Some(request), answer)
+        self.settle(client, Some((request, id)), answer)
     }
 
     /// Takes an answer for what it is, notes what it promised, and compares what the client sees.
     fn settle(
         &mut self,
         client: usize,
-        request: Option<&Request>,
+        request: Option<(&Request, ConversationId)>,
         answer: Result<Answer, Failure>,
     ) -> Result<(), String> {
         let outcome = match answer {
@@ -272,6 +280,7 @@ impl<'a> Sim<'a> {
             self.ledger.sync_failed();
         }
         let level = self.clients.get(client).map(|c| c.level);
+        let request = request.map(|(request, _)| request);
         match (&outcome, request, level) {
             (Outcome::Done, Some(request), Some(level)) if writes(request) => {
                 let chat = self.clients.get(client).map(|c| &c.world.chat);
@@ -290,7 +299,7 @@ impl<'a> Sim<'a> {
             }
             _ => {}
         }
-        self.count(&outcome);
+        self.count(request, &outcome);
         self.compare(client)?;
         if self.useless >= PATIENCE {
             let keep = usize::try_from(self.run.steps).unwrap_or_default();
@@ -303,12 +312,17 @@ impl<'a> Sim<'a> {
     fn predicted(
         &mut self,
         client: usize,
-        request: Option<&Request>,
+        request: Option<(&Request, ConversationId)>,
         outcome: &Outcome,
     ) -> Result<(), String> {
-        let id = self.clients.get(client).map(|c| c.world.chat.id());
-        let kept = id.and_then(|id| self.ledger.logs.get(&id));
-        if let (Some(id), Some(kept), Some(request)) = (id, kept, request) {
+        let kept = request.and_then(|(_, id)| self.ledger.logs.get(&id));
+        if let (Some(_), Some((request @ Request::Fork { at, .. }, parent)), Outcome::Done) =
+            (kept, request, outcome)
+        {
+            let fork = self.log_of(client).and_then(|id| self.ledger.logs.get(&id));
+            let fork = fork.ok_or("a fork that is not there")?;
+            self.against.forked(parent, fork, request, *at)?;
+        } else if let (Some(kept), Some((request, id))) = (kept, request) {
             let how = (outcome, self.behind);
             let answers = self.clients.get(client);
             let answers = answers.map(|c| c.world.summaries.answers());
@@ -318,7 +332,13 @@ impl<'a> Sim<'a> {
         self.against.follow(&self.ledger)
     }
 
-    fn count(&mut self, outcome: &Outcome) {
+    fn count(&mut self, request: Option<&Request>, outcome: &Outcome) {
+        let (forks, redactions) = &mut self.run.edits;
+        match request.filter(|_| matches!(outcome, Outcome::Done)) {
+            Some(Request::Fork { .. }) => *forks = forks.saturating_add(1),
+            Some(Request::Redact(_)) => *redactions = redactions.saturating_add(1),
+            _ => {}
+        }
         let (done, failed) = &mut self.run.answered;
         match outcome {
             Outcome::Done => *done = done.saturating_add(1),
@@ -364,7 +384,9 @@ impl<'a> Sim<'a> {
     fn lied(&self, log: Option<ConversationId>) -> bool {
         let delivered = self.medium.deliveries();
         let mut lies = delivered.iter().filter(|d| d.planned.fault.lies());
-        !self.plan.trusted && lies.any(|d| log.is_none() || d.conversation == log)
+        let owners = log.map(|log| self.owners(log)).unwrap_or_default();
+        let of_log = |d: &Delivery| d.conversation.is_some_and(|id| owners.contains(&id));
+        !self.plan.trusted && lies.any(|d| log.is_none() || of_log(d))
     }
 
     /// What a client sees is what was written.
@@ -456,7 +478,8 @@ impl<'a> Sim<'a> {
         for id in ids {
             self.judge(id, end, &view)?;
         }
-        self.ledger.restart(end, &view)?;
+        self.ledger
+            .restart(end, Store::on(Arc::new(view)).backend())?;
         self.against.restart(&self.ledger)?;
         self.reopen()
     }
@@ -475,7 +498,10 @@ impl<'a> Sim<'a> {
                 return Err(format!("'{name}' does not verify: {problems}"));
             }
             let delivered = self.medium.deliveries();
-            let of_log = delivered.iter().filter(|d| d.conversation == Some(id));
+            let owners = self.owners(id);
+            let of_log = delivered
+                .iter()
+                .filter(|d| d.conversation.is_some_and(|id| owners.contains(&id)));
             let places: Vec<Option<Seq>> = of_log.map(|d| d.seq).collect();
             // A blob has no place of its own: it shows where it is mentioned.
             if !places.contains(&verified.first_bad) && !places.contains(&None) {
@@ -489,7 +515,7 @@ impl<'a> Sim<'a> {
             self.give_up(id);
             return Ok(());
         }
-        let left = self.ledger.survived(id, view)?;
+        let left = self.ledger.survived(id, store.backend())?;
         if left < kept.promised(end) {
             if !self.lied(None) {
                 let promised = kept.promised(end);
@@ -529,12 +555,7 @@ impl<'a> Sim<'a> {
         for number in 0..self.clients.len() {
             let conversation = self.clients.get(number).map_or(0, |c| c.conversation);
             let name = self.name(conversation);
-            let there = self.medium.find(&full(&name)).map_err(text)?.is_some();
-            let same = self
-                .clients
-                .get(number)
-                .is_some_and(|c| c.world.chat.name() == name);
-            if there && same {
+            if self.is_there(number, &name)? {
                 let backend: Arc<dyn Backend> = Arc::new(self.medium.clone());
                 if let Some(at) = self.clients.get_mut(number) {
                     at.world.backend = backend;
@@ -557,6 +578,7 @@ impl<'a> Sim<'a> {
             if self.run.answered.0 == done && level.is_some() {
                 return Err("the next append does not work".to_owned());
             }
+            self.finish_redactions(number)?;
         }
         Ok(())
     }

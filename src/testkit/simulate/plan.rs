@@ -211,6 +211,7 @@ fn fault(random: &mut Draw, lies: bool) -> Option<Step> {
         Fault::LateWrite,
         Fault::LateWrite,
         Fault::LostSync,
+        Fault::LostWrite,
         Fault::RottenBlob,
     ];
     let rare = rare.into_iter().filter(|_| lies);
@@ -241,13 +242,7 @@ fn fault(random: &mut Draw, lies: bool) -> Option<Step> {
 const fn used(verb: Verb) -> bool {
     !matches!(
         verb,
-        Verb::DestroyPayload
-            | Verb::SweepBlobs
-            | Verb::PutDerived
-            | Verb::Derived
-            | Verb::DerivedBefore
-            | Verb::Check
-            | Verb::List
+        Verb::PutDerived | Verb::Derived | Verb::DerivedBefore | Verb::Check
     )
 }
 

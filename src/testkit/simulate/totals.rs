@@ -32,6 +32,8 @@ pub struct Totals {
     pub ends: u64,
     /// Requests that were acknowledged, and that failed with a typed error.
     pub answered: (u64, u64),
+    /// How often a conversation was forked, and words were destroyed.
+    pub edits: (u64, u64),
     /// How often each fault happened.
     pub faults: BTreeMap<Fault, u64>,
     /// Damaged logs that `verify` named.
@@ -91,6 +93,7 @@ impl Totals {
             entries: run.entries,
             ends: run.ends,
             answered: run.answered,
+            edits: run.edits,
             faults: run.faults,
             told: run.told,
             shortened: run.shortened,
@@ -109,6 +112,8 @@ impl Totals {
             (&mut self.ends, other.ends),
             (&mut self.answered.0, other.answered.0),
             (&mut self.answered.1, other.answered.1),
+            (&mut self.edits.0, other.edits.0),
+            (&mut self.edits.1, other.edits.1),
             (&mut self.told, other.told),
             (&mut self.shortened, other.shortened),
         ];

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Failure, World, summarized};
+use super::{Failure, Request, World, summarized};
 use crate::engine::{Error, Store};
 use crate::log::{RequestReason, Seq};
 use crate::testkit::summaries::Scripted;
@@ -61,6 +61,34 @@ impl World {
             times: self.times.clone(),
             calls: self.calls.clone(),
             done: self.done,
+            seed: self.seed,
+            forks: 0,
         })
+    }
+
+    /// A fork so many entries before the head, under a name that no other has.
+    pub(super) fn fork_at(&mut self, back: usize, close: bool) -> Result<Request, Error> {
+        self.forks = self.forks.saturating_add(1);
+        Ok(Request::Fork {
+            at: self.back_from_head(back)?,
+            close,
+            name: format!("{}~{}.{}", self.name, self.seed, self.forks),
+            specs: self.chain.iter().map(|s| s.spec()).collect(),
+        })
+    }
+
+    /// Forks the conversation, and goes on as the fork.
+    pub(super) fn go_on_in_fork(&mut self, at: Seq, close: bool, name: &str) -> Result<(), Error> {
+        let fork = if close {
+            self.chat.fork_closing(at, name)
+        } else {
+            self.chat.fork(at, name)
+        }?;
+        self.chat = fork.with_strategies(self.chain.clone())?;
+        self.backend = self.store.shared_backend();
+        name.clone_into(&mut self.name);
+        self.sent.retain(|(call, _)| *call <= at);
+        self.shown.retain(|window| window.at <= Some(at));
+        Ok(())
     }
 }
