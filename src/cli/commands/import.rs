@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::ValueEnum;
-use clap::builder::NonEmptyStringValueParser;
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use ctxlog::Strategy;
 use ctxlog::audit;
 use ctxlog::engine::{CommandSummarizer, Conversation, Imported, Store, Warning};
@@ -18,30 +17,17 @@ use crate::cli::human::{self, Look, number};
 use crate::cli::naming::Names;
 use crate::cli::notes::Notes;
 use crate::cli::progress::Progress;
-use crate::cli::reading::{Found, Source};
+use crate::cli::reading::{Found, Kind, OWN, Source};
 use crate::cli::{Context, stores, summaries};
 
 /// What a file to import may be.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Written {
-    Auto,
-    OpenaiChat,
-    Anthropic,
-    ClaudeCode,
-    Ctxlog,
-}
+const AUTO: &str = "auto";
 
-impl Written {
-    /// The format; `None` where it is to be found out.
-    pub const fn format(self) -> Option<Format> {
-        match self {
-            Self::Auto => None,
-            Self::OpenaiChat => Some(Format::OpenAiChat),
-            Self::Anthropic => Some(Format::Anthropic),
-            Self::ClaudeCode => Some(Format::ClaudeCode),
-            Self::Ctxlog => Some(Format::Ctxlog),
-        }
-    }
+/// The names that `--format` takes.
+fn written() -> PossibleValuesParser {
+    let formats = Format::all().map(Format::name);
+    let names = [AUTO].into_iter().chain(formats).chain([OWN]);
+    PossibleValuesParser::new(names)
 }
 
 const IMPORT: &str = concat!(
@@ -63,8 +49,8 @@ pub struct Args {
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// What the files are
-    #[arg(long, value_enum, default_value_t = Written::Auto)]
-    pub format: Written,
+    #[arg(long, value_parser = written(), default_value = AUTO)]
+    pub format: String,
     /// Replay through this strategy, `name:key=value,…`; may be given several times
     #[arg(long, value_name = "SPEC")]
     pub strategy: Vec<String>,
@@ -126,7 +112,7 @@ impl Line {
         Ok(chat.with_projection(|p| Self {
             schema: "ctxlog.import/1",
             conversation: chat.name().to_owned(),
-            format: Format::Ctxlog.name(),
+            format: OWN,
             messages: count(p.messages().len()),
             iterations: count(p.sent().len()),
             entries: last.0.saturating_add(1),
@@ -193,13 +179,16 @@ impl Import<'_> {
     fn file(&mut self, cx: &mut Context, file: &std::path::Path) -> Result<(), Failure> {
         let source = Source::new(file)?;
         let limit = self.args.max_record;
-        let format = match self.args.format.format() {
-            Some(format) => format,
-            None => source.detect(limit)?,
+        let kind = match self.args.format.as_str() {
+            OWN => Kind::Log,
+            name => match Format::from_name(name) {
+                Some(format) => Kind::Transcript(format),
+                None => source.detect(limit)?,
+            },
         };
-        if format == Format::Ctxlog {
+        let Kind::Transcript(format) = kind else {
             return self.logs(cx, &source);
-        }
+        };
         let Found {
             conversations,
             notes: found_notes,
@@ -208,8 +197,13 @@ impl Import<'_> {
         let mut notes = Notes::new(&source.shown);
         notes.extend(found_notes.into_iter().chain(named.notes));
         let mut failed: Option<Failure> = None;
+        let of = |id: &str| {
+            let is = |t: &&Transcript| t.id.as_deref() == Some(id);
+            let at = conversations.iter().position(|t| is(&t))?;
+            named.names.get(at).cloned()
+        };
         for (name, transcript) in named.names.iter().zip(&conversations) {
-            match self.conversation(cx, name, transcript) {
+            match self.conversation(cx, &of, name, transcript) {
                 Ok((imported, warnings)) => {
                     notes.extend(warnings.into_iter().map(|w| (w.place, w.what)));
                     self.push(cx, Line::of(imported))?;
@@ -242,6 +236,7 @@ impl Import<'_> {
     fn conversation(
         &mut self,
         cx: &Context,
+        of: &dyn Fn(&str) -> Option<String>,
         name: &str,
         transcript: &Transcript,
     ) -> Result<(Imported, Vec<Warning>), Failure> {
@@ -251,9 +246,9 @@ impl Import<'_> {
         }
         let mut progress = Progress::new(cx.progress, "importing");
         let steps = u64::try_from(transcript.steps.len()).unwrap_or(u64::MAX);
-        let mut imported = store.import(name, transcript, self.chain.clone(), &mut |done| {
-            progress.at(u64::try_from(done).unwrap_or(u64::MAX), steps);
-        })?;
+        let mut tell = |done| progress.at(u64::try_from(done).unwrap_or(u64::MAX), steps);
+        let chain = self.chain.clone();
+        let mut imported = store.import_among(of, name, transcript, chain, &mut tell)?;
         let warnings = std::mem::take(&mut imported.warnings);
         Ok((imported, warnings))
     }

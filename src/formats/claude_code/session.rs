@@ -55,6 +55,7 @@ impl Sessions {
                 format: FORMAT,
                 id: None,
                 steps: self.early,
+                ..Transcript::default()
             }];
         }
         self.conversations

@@ -1,0 +1,5 @@
+//! Every recorded file, by its format: what it holds against what the page beside the files counts.
+
+mod counts;
+#[path = "../common/data.rs"]
+mod files;
