@@ -4,7 +4,9 @@ use std::io::{self, BufRead};
 
 use super::input::{Piece, pieces};
 use super::json;
-use super::{Transcript, anthropic, claude_code, oasst_tree, openai_chat};
+use super::{
+    Transcript, anthropic, chatgpt_export, claude_code, oasst_tree, openai_chat, webui_export,
+};
 use crate::log::{Fields, Json};
 
 /// How sure a record makes that its file is of a format.
@@ -50,6 +52,8 @@ pub trait Reader: Sync {
 const READERS: &[&dyn Reader] = &[
     &claude_code::ClaudeCode,
     &oasst_tree::OasstTree,
+    &chatgpt_export::ChatgptExport,
+    &webui_export::WebuiExport,
     &anthropic::Anthropic,
     &openai_chat::OpenAiChat,
 ];

@@ -6,6 +6,7 @@
 //! but for the note of an [`UNFINISHED`] last record.
 
 pub mod anthropic;
+pub mod chatgpt_export;
 pub mod claude_code;
 mod detect;
 pub mod input;
@@ -17,6 +18,7 @@ pub mod openai_chat;
 mod record;
 mod render;
 mod tree;
+pub mod webui_export;
 mod wire;
 
 pub use detect::{Format, Reader, Sniff, detect};

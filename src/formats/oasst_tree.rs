@@ -59,7 +59,7 @@ fn read(pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
             }
         }
     }
-    told.extend(tree::tell(FORMAT, None, &flat, None));
+    told.extend(tree::tell(FORMAT, None, flat, None));
     if !notes.is_empty() {
         told.push(notes.finish());
     }
@@ -86,7 +86,7 @@ fn tree(mut record: Fields, place: &str) -> Vec<Transcript> {
             None => notes.noted("this is no message of a tree", Some(json), true),
         }
     }
-    let mut told = tree::tell(FORMAT, id.as_deref(), &nodes, None);
+    let mut told = tree::tell(FORMAT, id.as_deref(), nodes, None);
     match told.first_mut() {
         Some(main) => main.steps.extend(notes.finish().steps),
         None => told.push(notes.finish()),
@@ -125,5 +125,14 @@ fn node(mut fields: Fields, place: &str, parent: Option<String>) -> Option<(Node
     story.at(place);
     story.history_at(vec![message], at);
     let steps = story.finish().steps;
-    Some((Node { id, parent, steps }, replies))
+    let place = place.to_owned();
+    Some((
+        Node {
+            id,
+            parent,
+            place,
+            steps,
+        },
+        replies,
+    ))
 }

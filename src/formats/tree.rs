@@ -3,14 +3,31 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use super::{Begins, Step, Transcript};
+use super::{Begins, Step, Transcript, json};
 
 /// A node of a tree, with the steps it stands for.
 pub(crate) struct Node {
     pub id: String,
     /// `None` of a root. A parent that is nowhere makes a root too.
     pub parent: Option<String>,
+    /// Where it stands, as `file:line`.
+    pub place: String,
     pub steps: Vec<Step>,
+}
+
+impl Node {
+    /// Says first that what it answers is not there.
+    fn cut_off(&mut self) {
+        let Some(parent) = &self.parent else { return };
+        let note = Step::Noted {
+            what: "the message that this one answers is not in the file".to_owned(),
+            place: self.place.clone(),
+            content: Some(json::quoted(parent)),
+            at: None,
+            warn: true,
+        };
+        self.steps.insert(0, note);
+    }
 }
 
 /// A path still to be told: the nodes before, and the one it goes on from.
@@ -26,13 +43,20 @@ struct Left {
 pub(crate) fn tell(
     format: &'static str,
     id: Option<&str>,
-    nodes: &[Node],
+    mut nodes: Vec<Node>,
     leaf: Option<&str>,
 ) -> Vec<Transcript> {
-    let tree = Tree::new(nodes, leaf);
+    let links = Links::of(&nodes, leaf);
+    for root in &links.roots {
+        nodes.get_mut(*root).into_iter().for_each(Node::cut_off);
+    }
+    let tree = Tree {
+        nodes: &nodes,
+        links,
+    };
     let mut told: Vec<Transcript> = Vec::new();
     let mut reached: HashSet<usize> = HashSet::new();
-    let roots = tree.roots.iter().copied();
+    let roots = tree.links.roots.iter().copied();
     // What only hangs on itself has no root: it begins with its first node.
     for root in roots.chain(0..nodes.len()) {
         if reached.contains(&root) {
@@ -58,14 +82,18 @@ pub(crate) fn tell(
 
 struct Tree<'a> {
     nodes: &'a [Node],
+    links: Links,
+}
+
+struct Links {
     children: HashMap<usize, Vec<usize>>,
     roots: Vec<usize>,
     /// The nodes on the way to the leaf.
     preferred: HashSet<usize>,
 }
 
-impl<'a> Tree<'a> {
-    fn new(nodes: &'a [Node], leaf: Option<&str>) -> Self {
+impl Links {
+    fn of(nodes: &[Node], leaf: Option<&str>) -> Self {
         let mut places: HashMap<&str, usize> = HashMap::new();
         for (at, node) in nodes.iter().enumerate() {
             places.entry(&node.id).or_insert(at);
@@ -89,13 +117,14 @@ impl<'a> Tree<'a> {
         }
         roots.sort_by_key(|root| !preferred.contains(root));
         Self {
-            nodes,
             children,
             roots,
             preferred,
         }
     }
+}
 
+impl Tree<'_> {
     /// The path from a node on, with the paths that leave it.
     fn path(
         &self,
@@ -114,8 +143,12 @@ impl<'a> Tree<'a> {
         let mut at = Some(next);
         while let Some(node) = at.filter(|node| reached.insert(*node)) {
             nodes.push(node);
-            let children = self.children.get(&node).map_or(&[][..], Vec::as_slice);
-            let to_leaf = children.iter().find(|c| self.preferred.contains(c));
+            let children = self
+                .links
+                .children
+                .get(&node)
+                .map_or(&[][..], Vec::as_slice);
+            let to_leaf = children.iter().find(|c| self.links.preferred.contains(c));
             at = to_leaf.or_else(|| children.first()).copied();
             for other in children.iter().filter(|c| Some(**c) != at) {
                 left.push_back(Left {

@@ -31,15 +31,19 @@ const DIFFERENT: &[(&str, Counts, &str)] = &[
         (81, 303, 75),
         "a call without a name is none",
     ),
+    (
+        "chatgpt-export/librechat-chatgpt-export.json",
+        (2, 21, 4),
+        "a word to a tool is a call of it",
+    ),
 ];
 const LINES: &str = "lines of one session are one conversation";
 
 /// Formats that have no reader yet.
-const TO_COME: &[&str] = &[
+pub const TO_COME: &[&str] = &[
     "adk-session",
     "agent-framework",
     "bedrock-converse",
-    "chatgpt-export",
     "codex-exec-stream",
     "codex-rollout",
     "gemini-cli",
@@ -56,7 +60,6 @@ const TO_COME: &[&str] = &[
     "sharegpt",
     "sweagent-traj",
     "vercel-uimessages",
-    "webui-export",
 ];
 
 /// The page's counts by file.
