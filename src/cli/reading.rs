@@ -67,6 +67,16 @@ impl Source {
         })
     }
 
+    /// A file of a folder, whose conversations are called after where it stands in there.
+    pub fn in_folder(path: &Path, stem: &str) -> Self {
+        Self {
+            shown: path.display().to_string(),
+            stem: stem.to_owned(),
+            path: path.to_owned(),
+            _copy: None,
+        }
+    }
+
     /// The file itself, whatever it was called.
     pub fn identity(&self) -> PathBuf {
         self.path
@@ -77,10 +87,6 @@ impl Source {
     fn open(&self) -> Result<BufReader<File>, Failure> {
         let failed = |e: io::Error| Failure::file("read", Path::new(&self.shown), &e);
         let file = File::open(&self.path).map_err(failed)?;
-        if file.metadata().map_err(failed)?.is_dir() {
-            let message = format!("{} is a directory", self.shown);
-            return Err(Failure::usage("io", message, "name the files in it"));
-        }
         Ok(BufReader::with_capacity(1 << 16, file))
     }
 

@@ -77,8 +77,8 @@ fn conversation(mut record: Fields, place: &str) -> Vec<Transcript> {
     notes.leftovers(&record);
     let mut links: Vec<Link> = Vec::new();
     for (id, node) in mapping {
-        match json::object(&node).and_then(|fields| Link::read(id, fields)) {
-            Some(link) => links.push(link),
+        match json::object(&node) {
+            Some(fields) => links.push(Link::read(id, fields)),
             None => notes.noted("a node that is no object", Some(node), true),
         }
     }
@@ -107,18 +107,18 @@ struct Link {
 }
 
 impl Link {
-    fn read(id: String, mut fields: Fields) -> Option<Self> {
+    fn read(id: String, mut fields: Fields) -> Self {
         let parent = json::take_as(&mut fields, "parent", json::string);
         let children = json::take_as(&mut fields, "children", json::array).unwrap_or_default();
         let message = json::take_as(&mut fields, "message", json::object);
         fields.retain(|(name, _)| name != "id");
-        Some(Self {
+        Self {
             id,
             parent,
             children: children.iter().filter_map(json::string).collect(),
             message,
             rest: fields,
-        })
+        }
     }
 
     fn text(&self, name: &str) -> Option<String> {

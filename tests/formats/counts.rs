@@ -27,6 +27,11 @@ const DIFFERENT: &[(&str, Counts, &str)] = &[
         LINES,
     ),
     (
+        "claude-code/entire-a64c933a.jsonl",
+        (2, 610, 218),
+        "a sub-agent told in progress lines is a conversation",
+    ),
+    (
         "openai-chat/pydantic-a.jsonl",
         (81, 303, 75),
         "a call without a name is none",

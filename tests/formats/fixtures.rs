@@ -49,7 +49,9 @@ pub const FIXTURES: &[(&str, &str)] = &[
     (
         "claude-code",
         r#"{"type":"user","uuid":"a","parentUuid":null,"sessionId":"t","message":{"role":"user","content":"Go."}}
-{"type":"assistant","uuid":"b","parentUuid":"a","sessionId":"t","message":{"id":"m","role":"assistant","content":[{"type":"text","text":"Gone."}]}}
+{"type":"assistant","uuid":"b","parentUuid":"a","sessionId":"t","message":{"id":"m","role":"assistant","content":[{"type":"text","text":"Gone."},{"type":"tool_use","id":"c","name":"Task","input":{}}]}}
+{"type":"progress","uuid":"p","parentUuid":"b","sessionId":"t","parentToolUseID":"c","data":{"type":"agent_progress","agentId":"x","message":{"type":"user","uuid":"q","message":{"role":"user","content":"Look."}}}}
+{"type":"user","uuid":"r","parentUuid":"p","sessionId":"t","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"Seen."}]},"toolUseResult":{"agentId":"x"}}
 "#,
     ),
 ];

@@ -4,6 +4,7 @@
 use ctxlog::audit;
 use ctxlog::engine::Store;
 use ctxlog::formats::{Format, Transcript};
+use ctxlog::log::MessageId;
 use ctxlog::strategy::parse;
 
 use super::counts::read;
@@ -99,4 +100,36 @@ fn every_recorded_file_is_imported_and_verifies() {
             is_imported(&what, &transcripts, &["sliding-window:keep=3"]);
         }
     }
+}
+
+#[test]
+fn a_sub_agent_names_the_call_that_started_it() {
+    let (_, text) = FIXTURES.iter().find(|(f, _)| *f == "claude-code").unwrap();
+    let read = read_as("claude-code", text.as_bytes());
+    let ids: Vec<&str> = read.iter().map(|t| t.id.as_deref().unwrap()).collect();
+    assert_eq!(ids, ["t", "t#q"]);
+    let store = Store::in_memory();
+    let named = |id: &str| Some(id.to_owned());
+    for transcript in &read {
+        let name = transcript.id.as_deref().unwrap();
+        let imported = store.import_among(&named, name, transcript, vec![], &mut |_| {});
+        imported.unwrap();
+    }
+    let main = store.existing("t").unwrap();
+    let (by, message, part) = store
+        .existing("t#q")
+        .unwrap()
+        .started_by()
+        .unwrap()
+        .unwrap();
+    assert_eq!(by, main.id());
+    let called =
+        main.with_projection(|p| p.message(MessageId(message)).unwrap().skeleton().cloned());
+    assert_eq!(
+        called.unwrap().unwrap().parts[part as usize]
+            .label
+            .as_deref(),
+        Some("c")
+    );
+    assert_eq!(main.started_by().unwrap(), None);
 }

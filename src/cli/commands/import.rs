@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::cli::args::{bytes, strategies};
 use crate::cli::errors::Failure;
+use crate::cli::finding::{self, Given};
 use crate::cli::human::{self, Look, number};
 use crate::cli::naming::Names;
 use crate::cli::notes::Notes;
@@ -20,8 +21,14 @@ use crate::cli::progress::Progress;
 use crate::cli::reading::{Found, Kind, OWN, Source};
 use crate::cli::{Context, stores, summaries};
 
+/// Failures that say that a file is no transcript.
+const NO_TRANSCRIPT: [&str; 3] = ["unknown-format", "no-conversation", "empty-file"];
+
 /// What a file to import may be.
 const AUTO: &str = "auto";
+
+/// A record's size above which it is skipped, unless another is given.
+const RECORD: usize = 64 << 20;
 
 /// The names that `--format` takes.
 fn written() -> PossibleValuesParser {
@@ -35,6 +42,7 @@ const IMPORT: &str = concat!(
 EXAMPLES
   ctxlog import session.jsonl
   ctxlog import chats/*.json --strategy token-budget:limit=8000,keep=6
+  ctxlog import ~/.claude/projects        every session in the folder and below
   curl -s https://… | ctxlog import - --format openai-chat --as incident-7
   ctxlog import log.ctxlog.jsonl          an own export or bundle comes back under the same id
 
@@ -45,7 +53,7 @@ Importing again adds only what is new. With strategies the transcript is replaye
 #[derive(clap::Args, Debug)]
 #[command(after_help = IMPORT)]
 pub struct Args {
-    /// Transcripts; `-` is stdin
+    /// Transcripts, folders of them, or patterns; `-` is stdin
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// What the files are
@@ -60,6 +68,19 @@ pub struct Args {
     /// Skip records larger than this
     #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = bytes)]
     pub max_record: usize,
+}
+
+impl Args {
+    /// These files, replayed through these strategies.
+    pub fn of(files: Vec<PathBuf>, strategy: Vec<String>) -> Self {
+        Self {
+            files,
+            format: AUTO.to_owned(),
+            strategy,
+            name: None,
+            max_record: RECORD,
+        }
+    }
 }
 
 /// The line of a conversation.
@@ -133,8 +154,12 @@ pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
         .map(|spec| ctxlog::strategy::parse(spec));
     let chain = chain.collect::<Result<Vec<_>, _>>()?;
     let summarizer = summaries::command(&chain)?;
+    let files = finding::files(&args.files)?;
     let mut import = Import {
         args,
+        several: files.len() > 1,
+        passed: Vec::new(),
+        imported: 0,
         chain,
         summarizer,
         store: None,
@@ -143,8 +168,10 @@ pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
         lines: Vec::new(),
     };
     let mut worst: Option<Failure> = None;
-    for file in &args.files {
-        let done = import.file(cx, file);
+    let mut progress = Progress::new(cx.progress && files.len() > 1, "importing files");
+    for (n, file) in files.iter().enumerate() {
+        progress.at(count(n), count(files.len()));
+        let done = import.given(cx, file);
         if let Err(failure) = done {
             // Other files go on, unless there is nowhere to write; the last failure is told by
             // the caller.
@@ -157,14 +184,26 @@ pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
             }
         }
     }
+    drop(progress);
+    let nothing = import.passed(cx);
     if !cx.json {
         import.show(cx)?;
     }
-    worst.map_or(Ok(0), Err)
+    worst.or(nothing).map_or(Ok(0), Err)
+}
+
+fn count(n: usize) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
 }
 
 struct Import<'a> {
     args: &'a Args,
+    /// Whether there is more than one file.
+    several: bool,
+    /// Files of folders that are no transcripts.
+    passed: Vec<String>,
+    /// How many conversations were imported.
+    imported: u64,
     chain: Vec<Arc<dyn Strategy>>,
     summarizer: Option<CommandSummarizer>,
     /// Opened when there is something to write.
@@ -176,8 +215,39 @@ struct Import<'a> {
 }
 
 impl Import<'_> {
-    fn file(&mut self, cx: &mut Context, file: &std::path::Path) -> Result<(), Failure> {
-        let source = Source::new(file)?;
+    /// A file; one that was found in a folder and is no transcript is passed over.
+    fn given(&mut self, cx: &mut Context, given: &Given) -> Result<(), Failure> {
+        let source = match &given.stem {
+            Some(stem) => Source::in_folder(&given.path, stem),
+            None => Source::new(&given.path)?,
+        };
+        match self.file(cx, &source) {
+            Err(failure) if !given.is_named() && NO_TRANSCRIPT.contains(&failure.code.as_str()) => {
+                self.passed.push(source.shown);
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    /// Tells which files of folders were passed over; a failure where there was nothing else.
+    fn passed(&self, cx: &Context) -> Option<Failure> {
+        let mut notes = Notes::new("");
+        let what = "no transcript of a format that is known here; passed over";
+        let passed = self.passed.iter();
+        notes.extend(passed.map(|file| (file.clone(), what.to_owned())));
+        notes.tell(cx);
+        (self.imported == 0).then(|| {
+            let message = "no transcript is there".to_owned();
+            Failure::usage(
+                "no-conversation",
+                message,
+                "name the files, or a folder that holds them",
+            )
+        })
+    }
+
+    fn file(&mut self, cx: &mut Context, source: &Source) -> Result<(), Failure> {
         let limit = self.args.max_record;
         let kind = match self.args.format.as_str() {
             OWN => Kind::Log,
@@ -187,13 +257,15 @@ impl Import<'_> {
             },
         };
         let Kind::Transcript(format) = kind else {
-            return self.logs(cx, &source);
+            return self.logs(cx, source);
         };
         let Found {
             conversations,
             notes: found_notes,
         } = source.read(format, limit)?;
-        let named = self.names.of(&source, &conversations, self.args);
+        let named = self
+            .names
+            .of(source, &conversations, self.args, self.several);
         let mut notes = Notes::new(&source.shown);
         notes.extend(found_notes.into_iter().chain(named.notes));
         let mut failed: Option<Failure> = None;
@@ -244,7 +316,7 @@ impl Import<'_> {
         if let Some(summarizer) = &self.summarizer {
             store = store.with_summarizer(summarizer.clone());
         }
-        let mut progress = Progress::new(cx.progress, "importing");
+        let mut progress = Progress::new(cx.progress && !self.several, "importing");
         let steps = u64::try_from(transcript.steps.len()).unwrap_or(u64::MAX);
         let mut tell = |done| progress.at(u64::try_from(done).unwrap_or(u64::MAX), steps);
         let chain = self.chain.clone();
@@ -264,7 +336,7 @@ impl Import<'_> {
             ));
         }
         let logs = source.logs(self.args.max_record)?;
-        let several = logs.len() > 1 || self.args.files.len() > 1;
+        let several = logs.len() > 1 || self.several;
         for log in logs {
             let first = log
                 .first()
@@ -283,6 +355,7 @@ impl Import<'_> {
     }
 
     fn push(&mut self, cx: &mut Context, line: Line) -> Result<(), Failure> {
+        self.imported = self.imported.saturating_add(1);
         if cx.json {
             cx.out.json(&line)?;
         } else {
