@@ -171,7 +171,9 @@ fn bad_files_are_refused_by_name_and_write_nothing() {
         assert!(message.contains(file) && !help.is_empty(), "{message}");
     }
     // A folder passes over what is no transcript, and here there is nothing else.
-    place.run(&["import", ".", "--json"]).failed(2, "no-conversation");
+    place
+        .run(&["import", ".", "--json"])
+        .failed(2, "no-conversation");
     for format in ["openai-chat", "anthropic", "claude-code"] {
         for file in ["empty", "binary", "truncated", "nested"] {
             let run = place.run(&["import", file, "--format", format, "--json"]);

@@ -5,3 +5,4 @@ mod counts;
 mod files;
 mod fixtures;
 mod laws;
+mod rules;

@@ -62,7 +62,10 @@ struct Agent {
     folder: &'static str,
     /// Where the sessions are in there.
     within: &'static str,
-    is_session: fn(&str) -> bool,
+    /// How the stem of a session's file begins, and how none does.
+    begins: &'static str,
+    begins_not: &'static str,
+    extension: &'static str,
 }
 
 const AGENTS: [Agent; 3] = [
@@ -71,25 +74,40 @@ const AGENTS: [Agent; 3] = [
         variable: Some("CLAUDE_CONFIG_DIR"),
         folder: ".claude",
         within: "projects",
-        is_session: |file| file.ends_with(".jsonl") && !file.starts_with("agent-"),
+        begins: "",
+        begins_not: "agent-",
+        extension: "jsonl",
     },
     Agent {
         name: "codex",
         variable: Some("CODEX_HOME"),
         folder: ".codex",
         within: "sessions",
-        is_session: |file| file.starts_with("rollout-") && file.ends_with(".jsonl"),
+        begins: "rollout-",
+        begins_not: "-",
+        extension: "jsonl",
     },
     Agent {
         name: "gemini-cli",
         variable: None,
         folder: ".gemini",
         within: "tmp",
-        is_session: |file| file.starts_with("session-") && file.ends_with(".json"),
+        begins: "session-",
+        begins_not: "-",
+        extension: "json",
     },
 ];
 
 impl Agent {
+    fn is_session(&self, file: &Path) -> bool {
+        let text =
+            |part: Option<&std::ffi::OsStr>| part.and_then(|p| p.to_str().map(str::to_owned));
+        let (stem, extension) = (text(file.file_stem()), text(file.extension()));
+        let named =
+            |stem: &String| stem.starts_with(self.begins) && !stem.starts_with(self.begins_not);
+        stem.as_ref().is_some_and(named) && extension.as_deref() == Some(self.extension)
+    }
+
     /// Its folder: what it is told itself counts, unless another home is looked at.
     fn folder(&self, home: Option<&Path>) -> Option<PathBuf> {
         let own = self.variable.filter(|_| home.is_none());
@@ -188,8 +206,7 @@ fn found(args: &Args) -> Result<(Vec<Session>, Vec<Looked>), Failure> {
         let before = sessions.len();
         if folder.is_dir() {
             for given in finding::files(std::slice::from_ref(&folder))? {
-                let name = given.path.file_name().unwrap_or_default().to_string_lossy();
-                if (agent.is_session)(&name) {
+                if agent.is_session(&given.path) {
                     sessions.extend(Session::of(agent.name, &given.path));
                 }
             }
