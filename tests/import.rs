@@ -278,6 +278,7 @@ fn every_kind() -> Transcript {
         format: openai_chat::FORMAT,
         id: None,
         steps,
+        ..Transcript::default()
     }
 }
 
@@ -519,6 +520,7 @@ fn usage_of_the_source_serves_only_windows_that_are_the_sources() {
         format: "openai-chat",
         id: None,
         steps,
+        ..Transcript::default()
     };
     let reading = |limit| {
         let cuts = TokenBudget::new(limit).low_thousandths(200).keep(1);

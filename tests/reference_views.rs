@@ -79,6 +79,7 @@ fn compacted() -> Conversation {
             compact("they counted to three"),
             say(Message::person("four")),
         ],
+        ..Transcript::default()
     };
     store
         .import("a", &transcript, Vec::new(), &mut |_| {})

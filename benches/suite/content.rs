@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use ctxlog::formats::input::{Piece, RECORD_LIMIT, pieces};
-use ctxlog::formats::{Format, Step, Transcript, anthropic, claude_code, detect, openai_chat};
+use ctxlog::formats::{Format, Step, Transcript, detect, openai_chat};
 use ctxlog::log::{Author, Message, Part, PartBody};
 
 use super::stats::Draw;
@@ -200,12 +200,8 @@ fn transcripts(bytes: &[u8]) -> Vec<Transcript> {
     let found: Vec<Piece> = pieces(bytes, "file", RECORD_LIMIT)
         .map(|piece| piece.expect("bytes in memory can be read"))
         .collect();
-    match detect(&found) {
-        Some(Format::OpenAiChat) => openai_chat::read(found),
-        Some(Format::Anthropic) => anthropic::read(found),
-        Some(Format::ClaudeCode) => {
-            claude_code::read(bytes, "file", RECORD_LIMIT).expect("bytes in memory can be read")
-        }
-        _ => Vec::new(),
-    }
+    let read = |format: Format| format.read(&mut &*bytes, "file", RECORD_LIMIT);
+    let read = detect(&found).map(read).transpose();
+    read.expect("bytes in memory can be read")
+        .unwrap_or_default()
 }

@@ -9,8 +9,8 @@ use ctxlog::formats::Profile;
 
 use super::commands::{
     append, bisect, call, checkpoint, compact, completions, context, diff, export, fork, grep,
-    import, lint, log, pin, recall, redact, replace, report, restore, self_test, show, simulate,
-    status, verify, why, window,
+    import, lint, log, pin, recall, redact, replace, report, restore, scan, self_test, show,
+    simulate, status, verify, why, window,
 };
 
 /// Git for context windows: what the model saw, what left, and why.
@@ -158,6 +158,8 @@ pub enum Command {
     Demo,
     /// Turn transcripts into logs
     Import(import::Args),
+    /// Find the sessions of known agents on this computer, and import one
+    Scan(scan::Args),
     /// Add a message (JSON on stdin, or --text)
     Append(append::Args),
     /// Take the window to send to the model, and file the call

@@ -6,6 +6,7 @@ mod copying;
 mod demo;
 mod entry;
 mod errors;
+mod finding;
 mod human;
 mod naming;
 mod notes;
@@ -147,6 +148,7 @@ fn dispatch(cx: &mut Context, command: &Command) -> Result<u8, Failure> {
         Command::Grep(args) => commands::grep::run(cx, args),
         Command::Diff(args) => commands::diff::run(cx, args),
         Command::Bisect(args) => commands::bisect::run(cx, args),
+        Command::Scan(args) => commands::scan::run(cx, args),
         Command::Simulate(args) => commands::simulate::run(cx, args),
         Command::Restore(args) => commands::restore::run(cx, args),
         Command::Replace(args) => commands::replace::run(cx, args),

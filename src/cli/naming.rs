@@ -21,7 +21,13 @@ pub struct Named {
 
 impl Names {
     /// Names the conversations of a file.
-    pub fn of(&mut self, source: &Source, found: &[Transcript], args: &import::Args) -> Named {
+    pub fn of(
+        &mut self,
+        source: &Source,
+        found: &[Transcript],
+        args: &import::Args,
+        of_several: bool,
+    ) -> Named {
         let (identity, several) = (source.identity(), found.len() > 1);
         let (mut names, mut notes) = (Vec::new(), Vec::new());
         for (n, transcript) in found.iter().enumerate() {
@@ -36,7 +42,7 @@ impl Names {
             };
             let wanted = match &args.name {
                 None => within(&source.stem),
-                Some(name) if args.files.len() > 1 => format!("{name}/{}", within(&source.stem)),
+                Some(name) if of_several => format!("{name}/{}", within(&source.stem)),
                 Some(name) if several => within(name),
                 Some(name) => name.clone(),
             };

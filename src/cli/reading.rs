@@ -6,13 +6,24 @@ use std::path::{Path, PathBuf};
 
 use ctxlog::audit::{ExportError, is_bundle};
 use ctxlog::formats::input::{Piece, pieces};
-use ctxlog::formats::{Format, Step, Transcript, anthropic, claude_code, detect, openai_chat};
+use ctxlog::formats::{Format, Step, Transcript, detect, json};
 
 use super::errors::{Failure, REFUSED};
 
 /// How much of a file is looked at to find its format out.
 const LOOK_PIECES: usize = 200;
 const LOOK_BYTES: usize = 16 << 20;
+
+/// The name of ctxlog's own export among the formats.
+pub const OWN: &str = "ctxlog";
+
+/// What a file to import is.
+pub enum Kind {
+    /// A transcript.
+    Transcript(Format),
+    /// An own export.
+    Log,
+}
 
 /// A file to import.
 pub struct Source {
@@ -56,6 +67,16 @@ impl Source {
         })
     }
 
+    /// A file of a folder, whose conversations are called after where it stands in there.
+    pub fn in_folder(path: &Path, stem: &str) -> Self {
+        Self {
+            shown: path.display().to_string(),
+            stem: stem.to_owned(),
+            path: path.to_owned(),
+            _copy: None,
+        }
+    }
+
     /// The file itself, whatever it was called.
     pub fn identity(&self) -> PathBuf {
         self.path
@@ -66,10 +87,6 @@ impl Source {
     fn open(&self) -> Result<BufReader<File>, Failure> {
         let failed = |e: io::Error| Failure::file("read", Path::new(&self.shown), &e);
         let file = File::open(&self.path).map_err(failed)?;
-        if file.metadata().map_err(failed)?.is_dir() {
-            let message = format!("{} is a directory", self.shown);
-            return Err(Failure::usage("io", message, "name the files in it"));
-        }
         Ok(BufReader::with_capacity(1 << 16, file))
     }
 
@@ -78,7 +95,7 @@ impl Source {
     }
 
     /// The format by the file's first pieces.
-    pub fn detect(&self, limit: usize) -> Result<Format, Failure> {
+    pub fn detect(&self, limit: usize) -> Result<Kind, Failure> {
         let mut seen: Vec<Piece> = Vec::new();
         let mut bytes: usize = 0;
         for piece in pieces(self.open()?, &self.shown, limit) {
@@ -90,7 +107,11 @@ impl Source {
                 break;
             }
         }
-        detect(&seen).ok_or_else(|| self.unknown(&seen, limit))
+        if seen.iter().any(is_own) {
+            return Ok(Kind::Log);
+        }
+        let found = detect(&seen).map(Kind::Transcript);
+        found.ok_or_else(|| self.unknown(&seen, limit))
     }
 
     fn unknown(&self, seen: &[Piece], limit: usize) -> Failure {
@@ -117,9 +138,13 @@ impl Source {
             }
             Ok(_) => {
                 let message = format!("{shown} is of no format that is known here");
-                let help = "name it with --format, if it is one of openai-chat, anthropic, \
-                            claude-code and ctxlog";
-                Failure::usage("unknown-format", message, help)
+                let formats = Format::all().map(Format::name);
+                let names: Vec<&str> = formats.chain([OWN]).collect();
+                let help = format!(
+                    "name it with --format, if it is one of {}",
+                    names.join(", ")
+                );
+                Failure::usage("unknown-format", message, &help)
             }
         }
     }
@@ -137,29 +162,8 @@ impl Source {
     /// Reads the conversations of a file. Those without a message or call are none; what was noted
     /// there is given beside.
     pub fn read(&self, format: Format, limit: usize) -> Result<Found, Failure> {
-        let input = self.open()?;
-        let mut failed = None;
-        let all = match format {
-            Format::ClaudeCode => {
-                claude_code::read(input, &self.shown, limit).map_err(|e| self.failed(&e))?
-            }
-            _ => {
-                let whole = pieces(input, &self.shown, limit).map_while(|piece| match piece {
-                    Ok(piece) => Some(piece),
-                    Err(error) => {
-                        failed = Some(error);
-                        None
-                    }
-                });
-                match format {
-                    Format::Anthropic => anthropic::read(whole),
-                    _ => openai_chat::read(whole),
-                }
-            }
-        };
-        if let Some(error) = failed {
-            return Err(self.failed(&error));
-        }
+        let read = format.read(&mut self.open()?, &self.shown, limit);
+        let all = read.map_err(|e| self.failed(&e))?;
         let (conversations, others): (Vec<_>, Vec<_>) = all.into_iter().partition(converses);
         let notes: Vec<(String, String)> = others.iter().flat_map(notes).collect();
         if conversations.is_empty() {
@@ -243,6 +247,12 @@ impl Source {
             ..error.into()
         }
     }
+}
+
+fn is_own(piece: &Piece) -> bool {
+    let fields = piece.value.as_ref().ok().and_then(json::object);
+    let schema = fields.and_then(|fields| json::text_field(&fields, "schema"));
+    schema.is_some_and(|schema| schema.starts_with("ctxlog."))
 }
 
 /// Whether a line of an export is a log's first entry.

@@ -45,6 +45,9 @@ pub struct Store {
 /// Shows an entry's stored bytes; says whether to go on, or what is wrong with them.
 type ShowBytes<'a> = &'a mut dyn FnMut(&[u8]) -> Result<ControlFlow<()>, CodecError>;
 
+/// A tool call: conversation, message and part.
+pub(super) type Call = (ConversationId, Seq, u32);
+
 /// What an accepted request wrote.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ack {
@@ -260,10 +263,19 @@ impl Store {
     /// # Errors
     /// When the store fails or the log is damaged.
     pub fn conversation(&self, name: &str) -> Result<Conversation, Error> {
+        self.conversation_started(name, None)
+    }
+
+    /// The conversation of this name, made where there is none as one that a tool call started.
+    pub(super) fn conversation_started(
+        &self,
+        name: &str,
+        by: Option<Call>,
+    ) -> Result<Conversation, Error> {
         let name = self.full_name(name);
         match self.backend.find(&name)? {
             Some(id) => self.load(id, name),
-            None => self.create(name, None),
+            None => self.create(name, by),
         }
     }
 
@@ -302,12 +314,9 @@ impl Store {
     pub(super) fn create(
         &self,
         name: Name,
-        identity: Option<ConversationId>,
+        started_by: Option<Call>,
     ) -> Result<Conversation, Error> {
-        let id = match identity {
-            Some(id) => id,
-            None => self.new_id()?,
-        };
+        let id = self.new_id()?;
         let secret = Secret(self.environment.random().map_err(Error::Randomness)?);
         let mut state = State::empty(secret, self.pace.clone());
         let meta = Meta {
@@ -324,7 +333,7 @@ impl Store {
             name: name.name.clone(),
             identity: Identity::Explicit,
             fork: None,
-            started_by: None,
+            started_by,
             secret,
         };
         stage.file(Body::Opened(opened), meta)?;

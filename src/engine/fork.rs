@@ -56,6 +56,21 @@ impl Conversation {
         Ok(line.and_then(|line| line.left()))
     }
 
+    /// The tool call that started this conversation, if it is a sub-agent's: conversation, message
+    /// and part.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub fn started_by(&self) -> Result<Option<(ConversationId, Seq, u32)>, Error> {
+        if self.head()?.is_none() {
+            return Ok(None);
+        }
+        Ok(match self.entry(Seq(0))?.body {
+            Body::Opened(opened) => opened.started_by,
+            _ => None,
+        })
+    }
+
     /// A new conversation, in the same namespace, that shares this one's log up to entry `at` and
     /// goes on from there. Nothing is copied, and this one stays as it is: it costs the same at any
     /// length.

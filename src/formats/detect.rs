@@ -1,122 +1,198 @@
 //! Which format a file is of.
 
-use super::input::Piece;
+use std::io::{self, BufRead};
+
+use super::input::{Piece, pieces};
 use super::json;
+use super::{
+    Transcript, anthropic, chatgpt_export, claude_code, oasst_tree, openai_chat, webui_export,
+};
 use crate::log::{Fields, Json};
 
-/// A format that transcripts are read from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Format {
-    /// OpenAI Chat Completions.
-    OpenAiChat,
-    /// Anthropic Messages.
-    Anthropic,
-    /// Sessions of Claude Code.
-    ClaudeCode,
-    /// ctxlog's own export.
-    Ctxlog,
+/// How sure a record makes that its file is of a format.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Sniff {
+    /// It shows nothing of the kind.
+    No,
+    /// It may be, and may be of another.
+    Maybe,
+    /// It is.
+    Is,
 }
 
+impl Sniff {
+    pub(crate) const fn is(sure: bool) -> Self {
+        if sure { Self::Is } else { Self::No }
+    }
+}
+
+/// A format that transcripts are read from.
+pub trait Reader: Sync {
+    /// The name people and tools see.
+    fn name(&self) -> &'static str;
+
+    /// What a record shows, a JSON object that stands alone in the file or in its one array.
+    fn sniff(&self, record: &Fields) -> Sniff;
+
+    /// Reads a file called `name`, whose records may have up to `limit` bytes. What cannot be read
+    /// becomes a note.
+    ///
+    /// # Errors
+    /// When `input` cannot be read.
+    fn read(
+        &self,
+        input: &mut dyn BufRead,
+        name: &str,
+        limit: usize,
+    ) -> io::Result<Vec<Transcript>>;
+}
+
+/// All formats. Where a record shows several, the first that is sure has it; so those that others
+/// are made of stand last.
+const READERS: &[&dyn Reader] = &[
+    &claude_code::ClaudeCode,
+    &oasst_tree::OasstTree,
+    &chatgpt_export::ChatgptExport,
+    &webui_export::WebuiExport,
+    &anthropic::Anthropic,
+    &openai_chat::OpenAiChat,
+];
+
+/// One of the formats that transcripts are read from.
+#[derive(Clone, Copy)]
+pub struct Format(&'static dyn Reader);
+
 impl Format {
-    /// Every member.
-    pub const ALL: &'static [Self] = &[
-        Self::OpenAiChat,
-        Self::Anthropic,
-        Self::ClaudeCode,
-        Self::Ctxlog,
-    ];
+    /// Every format.
+    pub fn all() -> impl Iterator<Item = Self> {
+        READERS.iter().copied().map(Self)
+    }
 
     /// The name people and tools see.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::OpenAiChat => super::openai_chat::FORMAT,
-            Self::Anthropic => super::anthropic::FORMAT,
-            Self::ClaudeCode => super::claude_code::FORMAT,
-            Self::Ctxlog => "ctxlog",
-        }
+    pub fn name(self) -> &'static str {
+        self.0.name()
     }
 
     /// The format with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|f| f.name() == name)
+        Self::all().find(|f| f.name() == name)
     }
+
+    /// Reads a file called `name`, whose records may have up to `limit` bytes
+    /// ([`RECORD_LIMIT`](super::input::RECORD_LIMIT) where the caller has no other wish). What
+    /// cannot be read becomes a note.
+    ///
+    /// # Errors
+    /// When `input` cannot be read.
+    pub fn read(
+        self,
+        input: &mut dyn BufRead,
+        name: &str,
+        limit: usize,
+    ) -> io::Result<Vec<Transcript>> {
+        self.0.read(input, name, limit)
+    }
+}
+
+impl PartialEq for Format {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Format {}
+
+impl std::fmt::Debug for Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Reads a file piece by piece.
+pub(crate) fn by_pieces(
+    input: &mut dyn BufRead,
+    name: &str,
+    limit: usize,
+    read: impl FnOnce(&mut dyn Iterator<Item = Piece>) -> Vec<Transcript>,
+) -> io::Result<Vec<Transcript>> {
+    let mut failed = None;
+    let mut whole = pieces(input, name, limit).map_while(|piece| match piece {
+        Ok(piece) => Some(piece),
+        Err(error) => {
+            failed = Some(error);
+            None
+        }
+    });
+    let read = read(&mut whole);
+    drop(whole);
+    failed.map_or(Ok(read), Err)
 }
 
 /// How many pieces are looked at before a file counts as unknown.
 const ENOUGH: usize = 200;
 
-/// The format of a file by the first of its pieces that shows one. Where pieces show messages that
-/// both providers would write alike, it is `openai-chat`; `None` where nothing shows any format.
+/// The format of a file by the first of its pieces that shows one for sure, else the first that one
+/// may be of. `None` where nothing shows any format.
 #[must_use]
 pub fn detect(pieces: &[Piece]) -> Option<Format> {
-    let mut plain = None;
+    let mut maybe = None;
     for piece in pieces.iter().take(ENOUGH) {
-        let Some(fields) = piece.value.as_ref().ok().and_then(json::object) else {
+        let Some(record) = piece.value.as_ref().ok().and_then(json::object) else {
             continue;
         };
-        match sniff(&fields) {
-            Sniff::Is(format) => return Some(format),
-            Sniff::Plain => plain = Some(Format::OpenAiChat),
-            Sniff::Unknown => {}
+        let named = json::text_field(&record, "format").unwrap_or_default();
+        let named = named.strip_suffix("-messages").unwrap_or(&named);
+        if let Some(format) = Format::from_name(named) {
+            return Some(format);
+        }
+        if named.contains('-') {
+            continue; // of a format that is not known here
+        }
+        for format in Format::all() {
+            match format.0.sniff(&record) {
+                Sniff::Is => return Some(format),
+                Sniff::Maybe => maybe = maybe.or(Some(format)),
+                Sniff::No => {}
+            }
         }
     }
-    plain
+    maybe
 }
 
-enum Sniff {
-    Is(Format),
-    /// Messages, of either provider.
+/// Which of the two wire shapes with `messages` a record is of.
+pub(crate) enum Shown {
+    OpenAi,
+    Anthropic,
+    /// Messages that both would write alike.
     Plain,
     Unknown,
 }
 
-fn sniff(fields: &Fields) -> Sniff {
+pub(crate) fn shown(fields: &Fields) -> Shown {
     let has = |name: &str| json::field(fields, name).is_some();
-    let text = |name: &str| json::text_field(fields, name).unwrap_or_default();
-    if text("schema").starts_with("ctxlog.") {
-        return Sniff::Is(Format::Ctxlog);
+    let endpoint = json::text_field(fields, "endpoint").unwrap_or_default();
+    if endpoint.ends_with("/chat/completions") {
+        return Shown::OpenAi;
     }
-    if let Some(format) = named(&text("format"), &text("endpoint")) {
-        return format;
-    }
-    let around = ["uuid", "sessionId", "leafUuid", "messageId", "parentUuid"];
-    if has("type") && around.iter().any(|name| has(name)) {
-        return Sniff::Is(Format::ClaudeCode);
+    if endpoint.ends_with("/v1/messages") {
+        return Shown::Anthropic;
     }
     if has("traj") || has("choices") {
-        return Sniff::Is(Format::OpenAiChat);
+        return Shown::OpenAi;
     }
     let response = object(fields, "response").unwrap_or_default();
     if json::field(&response, "choices").is_some() {
-        return Sniff::Is(Format::OpenAiChat);
+        return Shown::OpenAi;
     }
     if is_anthropic_answer(&response) || is_anthropic_answer(fields) {
-        return Sniff::Is(Format::Anthropic);
+        return Shown::Anthropic;
     }
     if has("role") {
         return message(fields);
     }
     body(object(fields, "request").as_ref().unwrap_or(fields))
-}
-
-/// What a record says about itself.
-fn named(format: &str, endpoint: &str) -> Option<Sniff> {
-    let format = format.strip_suffix("-messages").unwrap_or(format);
-    if let Some(known) = Format::from_name(format) {
-        return Some(Sniff::Is(known));
-    }
-    if !format.is_empty() {
-        return Some(Sniff::Unknown);
-    }
-    match endpoint {
-        "" => None,
-        _ if endpoint.ends_with("/chat/completions") => Some(Sniff::Is(Format::OpenAiChat)),
-        _ if endpoint.ends_with("/v1/messages") => Some(Sniff::Is(Format::Anthropic)),
-        _ => None,
-    }
 }
 
 fn object(fields: &Fields, name: &str) -> Option<Fields> {
@@ -128,49 +204,45 @@ fn is_anthropic_answer(fields: &Fields) -> bool {
         && json::field(fields, "stop_reason").is_some()
 }
 
-fn body(request: &Fields) -> Sniff {
+fn body(request: &Fields) -> Shown {
     let list = |name: &str| {
         json::field(request, name)
             .and_then(json::array)
             .unwrap_or_default()
     };
     let Some(messages) = json::field(request, "messages").and_then(json::array) else {
-        return Sniff::Unknown;
+        return Shown::Unknown;
     };
     if json::field(request, "system").is_some() {
-        return Sniff::Is(Format::Anthropic);
+        return Shown::Anthropic;
     }
     for tool in list("tools").iter().filter_map(json::object) {
         if json::field(&tool, "input_schema").is_some() {
-            return Sniff::Is(Format::Anthropic);
+            return Shown::Anthropic;
         }
         if json::field(&tool, "function").is_some() {
-            return Sniff::Is(Format::OpenAiChat);
+            return Shown::OpenAi;
         }
     }
-    let shown = messages
-        .iter()
-        .filter_map(json::object)
-        .map(|m| message(&m));
-    let mut plain = Sniff::Unknown;
-    for sniffed in shown {
-        match sniffed {
-            Sniff::Is(_) => return sniffed,
-            Sniff::Plain => plain = Sniff::Plain,
-            Sniff::Unknown => {}
+    let mut plain = Shown::Unknown;
+    for fields in messages.iter().filter_map(json::object) {
+        match message(&fields) {
+            Shown::Plain => plain = Shown::Plain,
+            Shown::Unknown => {}
+            sure => return sure,
         }
     }
     plain
 }
 
-fn message(fields: &Fields) -> Sniff {
+fn message(fields: &Fields) -> Shown {
     let role = json::text_field(fields, "role").unwrap_or_default();
     let has = |name: &str| json::field(fields, name).is_some();
     if ["tool", "developer", "function"].contains(&role.as_str())
         || has("tool_calls")
         || has("function_call")
     {
-        return Sniff::Is(Format::OpenAiChat);
+        return Shown::OpenAi;
     }
     let blocks = json::field(fields, "content")
         .and_then(json::array)
@@ -179,19 +251,19 @@ fn message(fields: &Fields) -> Sniff {
     for kind in types {
         match kind.as_str() {
             "thinking" | "redacted_thinking" | "image" | "document" => {
-                return Sniff::Is(Format::Anthropic);
+                return Shown::Anthropic;
             }
             // Also those of tools the provider runs, whose kinds are many.
             kind if kind.ends_with("tool_use") || kind.ends_with("tool_result") => {
-                return Sniff::Is(Format::Anthropic);
+                return Shown::Anthropic;
             }
-            "image_url" | "input_audio" | "file" => return Sniff::Is(Format::OpenAiChat),
+            "image_url" | "input_audio" | "file" => return Shown::OpenAi,
             _ => {}
         }
     }
     match role.as_str() {
-        "user" | "assistant" | "system" => Sniff::Plain,
-        _ => Sniff::Unknown,
+        "user" | "assistant" | "system" => Shown::Plain,
+        _ => Shown::Unknown,
     }
 }
 

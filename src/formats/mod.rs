@@ -6,18 +6,22 @@
 //! but for the note of an [`UNFINISHED`] last record.
 
 pub mod anthropic;
+pub mod chatgpt_export;
 pub mod claude_code;
 mod detect;
 pub mod input;
 pub mod json;
 pub mod lint;
 mod media;
+pub mod oasst_tree;
 pub mod openai_chat;
 mod record;
 mod render;
+mod tree;
+pub mod webui_export;
 mod wire;
 
-pub use detect::{Format, detect};
+pub use detect::{Format, Reader, Sniff, detect};
 pub use render::{DEFAULT_MAX_TOKENS, RENDERER_VERSION, Rendered, render};
 
 pub use crate::log::Usage;
@@ -74,8 +78,32 @@ pub struct Transcript {
     /// The record's own id in the source; names the conversation. `None` where the source has
     /// none, or none yet: a session file that holds only notes without a session.
     pub id: Option<String>,
+    /// How it begins.
+    pub begins: Begins,
     /// What happened, in source order.
     pub steps: Vec<Step>,
+}
+
+/// How a transcript begins, in terms of others of the same file, which stand before it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Begins {
+    /// By itself.
+    #[default]
+    Own,
+    /// As a branch of another: it has that one's first `shared` steps, and goes on by its own.
+    Branch {
+        /// The other's id.
+        of: String,
+        /// How many steps.
+        shared: usize,
+    },
+    /// By a tool call of another.
+    Started {
+        /// The other's id.
+        by: String,
+        /// The provider's id of the call.
+        call: String,
+    },
 }
 
 /// How a message hangs together with an earlier one. Numbers count a transcript's message steps

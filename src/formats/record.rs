@@ -56,13 +56,18 @@ impl Story {
     /// Adds the messages of one source message of the history; what a model wrote came from a
     /// call of its own.
     pub(crate) fn history(&mut self, messages: Vec<Message>) {
+        self.history_at(messages, None);
+    }
+
+    /// The same, of a source that says when.
+    pub(crate) fn history_at(&mut self, messages: Vec<Message>, at: Option<Micros>) {
         if messages
             .iter()
             .any(|m| m.author == Author::Model && m.role == Role::Assistant)
         {
             self.called(None);
         }
-        self.messages(messages, None);
+        self.messages(messages, at);
     }
 
     pub(crate) fn messages(&mut self, messages: Vec<Message>, at: Option<Micros>) {
@@ -374,7 +379,7 @@ fn failure(response: &Fields, status: Option<u64>) -> String {
 }
 
 /// An instant: RFC 3339 text, or seconds since 1970.
-fn instant(json: &Json) -> Option<Micros> {
+pub(crate) fn instant(json: &Json) -> Option<Micros> {
     if let Some(text) = json::string(json) {
         return Micros::parse(&text);
     }

@@ -45,6 +45,7 @@ fn transcript(words: &[&str]) -> Transcript {
         format: "openai-chat",
         id: None,
         steps: words.iter().map(step).collect(),
+        ..Transcript::default()
     }
 }
 

@@ -248,6 +248,7 @@ impl World {
             format: "claude-code",
             id: None,
             steps: source.iter().map(Said::step).collect(),
+            ..Transcript::default()
         };
         let take = || store.import(NAME, &transcript, Vec::new(), &mut |_| {});
         take()?;

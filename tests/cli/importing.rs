@@ -166,11 +166,14 @@ fn bad_files_are_refused_by_name_and_write_nothing() {
         ("nested", "no-conversation"),
         ("other", "unknown-format"),
         ("absent", "io"),
-        (".", "io"),
     ] {
         let (message, help) = place.run(&["import", file, "--json"]).failed(2, code);
         assert!(message.contains(file) && !help.is_empty(), "{message}");
     }
+    // A folder passes over what is no transcript, and here there is nothing else.
+    place
+        .run(&["import", ".", "--json"])
+        .failed(2, "no-conversation");
     for format in ["openai-chat", "anthropic", "claude-code"] {
         for file in ["empty", "binary", "truncated", "nested"] {
             let run = place.run(&["import", file, "--format", format, "--json"]);

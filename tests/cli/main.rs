@@ -11,6 +11,7 @@ mod live;
 mod looking;
 mod proving;
 mod questions;
+mod scanning;
 mod self_test;
 mod shapes;
 mod simulating;

@@ -9,6 +9,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
 
 use super::proving::subcommands;
 use super::support::Place;
@@ -45,6 +46,7 @@ const CASES: &[(&str, &str)] = &[
     ("report", "report --input 10 --output 5"),
     ("restore", "restore m30"),
     ("self-test", "self-test --help"),
+    ("scan", "scan --home home"),
     ("show", "show m30"),
     (
         "simulate",
@@ -96,6 +98,14 @@ fn run(demo: &Path, case: &str, columns: &str, color: &str, json: bool) -> Strin
     if case.starts_with("unpin") {
         place.run(&["pin", "m101"]).done();
     }
+    if case.starts_with("scan") {
+        let session = "home/.claude/projects/-work-shop/3f2a9c1e-5b7d-4e21-9c3a-000000000001.jsonl";
+        fs::create_dir_all(place.path(session).parent().unwrap()).unwrap();
+        place.write(session, SESSION);
+        let file = fs::File::options().append(true).open(place.path(session));
+        let then = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        file.unwrap().set_modified(then).unwrap();
+    }
     fs::create_dir(place.path("room")).unwrap();
     // Before the command: what it runs itself takes all that is behind it.
     let mut arguments = vec!["--color", color];
@@ -118,6 +128,10 @@ fn run(demo: &Path, case: &str, columns: &str, color: &str, json: bool) -> Strin
     }
     text
 }
+
+const SESSION: &str = r#"{"type":"user","uuid":"a","parentUuid":null,"sessionId":"s","cwd":"/work/shop","message":{"role":"user","content":"Why is the cart empty?"}}
+{"type":"system","subtype":"compact_boundary","uuid":"b","parentUuid":null,"logicalParentUuid":"a","sessionId":"s"}
+"#;
 
 const TALK: &str = r#"{"messages": [
     {"role": "system", "content": "Be brief."}, {"role": "user", "content": "One?"},

@@ -154,6 +154,6 @@ fn every_session_file_is_detected() {
         let pieces: Vec<_> = pieces(text.as_bytes(), &name, RECORD_LIMIT)
             .map(Result::unwrap)
             .collect();
-        assert_eq!(detect(&pieces), Some(Format::ClaudeCode), "{name}");
+        assert_eq!(detect(&pieces), Format::from_name("claude-code"), "{name}");
     }
 }

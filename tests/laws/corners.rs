@@ -274,6 +274,7 @@ fn what_joined_a_source_while_its_claim_was_away_goes_with_it() {
                 format: "claude-code",
                 id: None,
                 steps,
+                ..Transcript::default()
             },
             Vec::new(),
             &mut |_| {},
@@ -299,6 +300,7 @@ fn an_import_without_strategies_is_not_continued_with_some() {
         format: "claude-code",
         id: None,
         steps: vec![called],
+        ..Transcript::default()
     };
     let store = Store::in_memory();
     let import = |chain| store.import("a", &transcript, chain, &mut |_| {});

@@ -193,6 +193,7 @@ fn imported() -> Conversation {
         format: "claude-code",
         id: None,
         steps,
+        ..Transcript::default()
     };
     let store = store();
     store

@@ -130,6 +130,7 @@ fn a_loaded_session_and_every_round_of_a_loop_are_measured() {
         format: "claude-code",
         id: None,
         steps: steps(&"U A ".repeat(200)),
+        ..Transcript::default()
     };
     for measure in ["auto", "estimate", "tiktoken"] {
         let store = Store::in_memory();

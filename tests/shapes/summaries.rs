@@ -172,6 +172,7 @@ fn a_failed_edit_leaves_everything_as_it_was() {
                 format: "claude-code",
                 id: None,
                 steps: grown,
+                ..ctxlog::formats::Transcript::default()
             };
             store
                 .import("a", &transcript, Vec::new(), &mut |_| {})

@@ -177,6 +177,7 @@ pub fn import_into(store: &Store, steps: Vec<Step>) -> u64 {
         format: "claude-code",
         id: None,
         steps,
+        ..Transcript::default()
     };
     let imported = store.import("a", &transcript, Vec::new(), &mut |_| {});
     imported.unwrap().added

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use clap::ValueEnum;
 use ctxlog::engine::Options;
 use ctxlog::formats::input::Piece;
-use ctxlog::formats::{Format, anthropic, detect, openai_chat};
+use ctxlog::formats::{anthropic, detect, openai_chat};
 use ctxlog::log::{Author, Head, Json, Message, MessageId, Part, Role, Seq};
 use serde::Serialize;
 
@@ -165,7 +165,7 @@ fn read(format: Option<Provider>) -> Result<Message, Failure> {
                 in_array: false,
                 value: Ok(json.clone()),
             };
-            detect(&[piece]) == Some(Format::Anthropic)
+            detect(&[piece]).is_some_and(|format| format.name() == anthropic::FORMAT)
         }
     };
     let read = if anthropic {

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::ValueEnum;
-use clap::builder::NonEmptyStringValueParser;
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use ctxlog::Strategy;
 use ctxlog::audit;
 use ctxlog::engine::{CommandSummarizer, Conversation, Imported, Store, Warning};
@@ -14,34 +13,28 @@ use serde::Serialize;
 
 use crate::cli::args::{bytes, strategies};
 use crate::cli::errors::Failure;
+use crate::cli::finding::{self, Given};
 use crate::cli::human::{self, Look, number};
 use crate::cli::naming::Names;
 use crate::cli::notes::Notes;
 use crate::cli::progress::Progress;
-use crate::cli::reading::{Found, Source};
+use crate::cli::reading::{Found, Kind, OWN, Source};
 use crate::cli::{Context, stores, summaries};
 
-/// What a file to import may be.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Written {
-    Auto,
-    OpenaiChat,
-    Anthropic,
-    ClaudeCode,
-    Ctxlog,
-}
+/// Failures that say that a file is no transcript.
+const NO_TRANSCRIPT: [&str; 3] = ["unknown-format", "no-conversation", "empty-file"];
 
-impl Written {
-    /// The format; `None` where it is to be found out.
-    pub const fn format(self) -> Option<Format> {
-        match self {
-            Self::Auto => None,
-            Self::OpenaiChat => Some(Format::OpenAiChat),
-            Self::Anthropic => Some(Format::Anthropic),
-            Self::ClaudeCode => Some(Format::ClaudeCode),
-            Self::Ctxlog => Some(Format::Ctxlog),
-        }
-    }
+/// What a file to import may be.
+const AUTO: &str = "auto";
+
+/// A record's size above which it is skipped, unless another is given.
+const RECORD: usize = 64 << 20;
+
+/// The names that `--format` takes.
+fn written() -> PossibleValuesParser {
+    let formats = Format::all().map(Format::name);
+    let names = [AUTO].into_iter().chain(formats).chain([OWN]);
+    PossibleValuesParser::new(names)
 }
 
 const IMPORT: &str = concat!(
@@ -49,6 +42,7 @@ const IMPORT: &str = concat!(
 EXAMPLES
   ctxlog import session.jsonl
   ctxlog import chats/*.json --strategy token-budget:limit=8000,keep=6
+  ctxlog import ~/.claude/projects        every session in the folder and below
   curl -s https://… | ctxlog import - --format openai-chat --as incident-7
   ctxlog import log.ctxlog.jsonl          an own export or bundle comes back under the same id
 
@@ -59,12 +53,12 @@ Importing again adds only what is new. With strategies the transcript is replaye
 #[derive(clap::Args, Debug)]
 #[command(after_help = IMPORT)]
 pub struct Args {
-    /// Transcripts; `-` is stdin
+    /// Transcripts, folders of them, or patterns; `-` is stdin
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// What the files are
-    #[arg(long, value_enum, default_value_t = Written::Auto)]
-    pub format: Written,
+    #[arg(long, value_parser = written(), default_value = AUTO)]
+    pub format: String,
     /// Replay through this strategy, `name:key=value,…`; may be given several times
     #[arg(long, value_name = "SPEC")]
     pub strategy: Vec<String>,
@@ -74,6 +68,19 @@ pub struct Args {
     /// Skip records larger than this
     #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = bytes)]
     pub max_record: usize,
+}
+
+impl Args {
+    /// These files, replayed through these strategies.
+    pub fn of(files: Vec<PathBuf>, strategy: Vec<String>) -> Self {
+        Self {
+            files,
+            format: AUTO.to_owned(),
+            strategy,
+            name: None,
+            max_record: RECORD,
+        }
+    }
 }
 
 /// The line of a conversation.
@@ -126,7 +133,7 @@ impl Line {
         Ok(chat.with_projection(|p| Self {
             schema: "ctxlog.import/1",
             conversation: chat.name().to_owned(),
-            format: Format::Ctxlog.name(),
+            format: OWN,
             messages: count(p.messages().len()),
             iterations: count(p.sent().len()),
             entries: last.0.saturating_add(1),
@@ -147,8 +154,12 @@ pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
         .map(|spec| ctxlog::strategy::parse(spec));
     let chain = chain.collect::<Result<Vec<_>, _>>()?;
     let summarizer = summaries::command(&chain)?;
+    let files = finding::files(&args.files)?;
     let mut import = Import {
         args,
+        several: files.len() > 1,
+        passed: Vec::new(),
+        imported: 0,
         chain,
         summarizer,
         store: None,
@@ -157,8 +168,10 @@ pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
         lines: Vec::new(),
     };
     let mut worst: Option<Failure> = None;
-    for file in &args.files {
-        let done = import.file(cx, file);
+    let mut progress = Progress::new(cx.progress && files.len() > 1, "importing files");
+    for (n, file) in files.iter().enumerate() {
+        progress.at(count(n), count(files.len()));
+        let done = import.given(cx, file);
         if let Err(failure) = done {
             // Other files go on, unless there is nowhere to write; the last failure is told by
             // the caller.
@@ -171,14 +184,26 @@ pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
             }
         }
     }
+    drop(progress);
+    let nothing = import.passed(cx);
     if !cx.json {
         import.show(cx)?;
     }
-    worst.map_or(Ok(0), Err)
+    worst.or(nothing).map_or(Ok(0), Err)
+}
+
+fn count(n: usize) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
 }
 
 struct Import<'a> {
     args: &'a Args,
+    /// Whether there is more than one file.
+    several: bool,
+    /// Files of folders that are no transcripts.
+    passed: Vec<String>,
+    /// How many conversations were imported.
+    imported: u64,
     chain: Vec<Arc<dyn Strategy>>,
     summarizer: Option<CommandSummarizer>,
     /// Opened when there is something to write.
@@ -190,26 +215,67 @@ struct Import<'a> {
 }
 
 impl Import<'_> {
-    fn file(&mut self, cx: &mut Context, file: &std::path::Path) -> Result<(), Failure> {
-        let source = Source::new(file)?;
-        let limit = self.args.max_record;
-        let format = match self.args.format.format() {
-            Some(format) => format,
-            None => source.detect(limit)?,
+    /// A file; one that was found in a folder and is no transcript is passed over.
+    fn given(&mut self, cx: &mut Context, given: &Given) -> Result<(), Failure> {
+        let source = match &given.stem {
+            Some(stem) => Source::in_folder(&given.path, stem),
+            None => Source::new(&given.path)?,
         };
-        if format == Format::Ctxlog {
-            return self.logs(cx, &source);
+        match self.file(cx, &source) {
+            Err(failure) if !given.is_named() && NO_TRANSCRIPT.contains(&failure.code.as_str()) => {
+                self.passed.push(source.shown);
+                Ok(())
+            }
+            done => done,
         }
+    }
+
+    /// Tells which files of folders were passed over; a failure where there was nothing else.
+    fn passed(&self, cx: &Context) -> Option<Failure> {
+        let mut notes = Notes::new("");
+        let what = "no transcript of a format that is known here; passed over";
+        let passed = self.passed.iter();
+        notes.extend(passed.map(|file| (file.clone(), what.to_owned())));
+        notes.tell(cx);
+        (self.imported == 0).then(|| {
+            let message = "no transcript is there".to_owned();
+            Failure::usage(
+                "no-conversation",
+                message,
+                "name the files, or a folder that holds them",
+            )
+        })
+    }
+
+    fn file(&mut self, cx: &mut Context, source: &Source) -> Result<(), Failure> {
+        let limit = self.args.max_record;
+        let kind = match self.args.format.as_str() {
+            OWN => Kind::Log,
+            name => match Format::from_name(name) {
+                Some(format) => Kind::Transcript(format),
+                None => source.detect(limit)?,
+            },
+        };
+        let Kind::Transcript(format) = kind else {
+            return self.logs(cx, source);
+        };
         let Found {
             conversations,
             notes: found_notes,
         } = source.read(format, limit)?;
-        let named = self.names.of(&source, &conversations, self.args);
+        let named = self
+            .names
+            .of(source, &conversations, self.args, self.several);
         let mut notes = Notes::new(&source.shown);
         notes.extend(found_notes.into_iter().chain(named.notes));
         let mut failed: Option<Failure> = None;
+        let of = |id: &str| {
+            let is = |t: &&Transcript| t.id.as_deref() == Some(id);
+            let at = conversations.iter().position(|t| is(&t))?;
+            named.names.get(at).cloned()
+        };
         for (name, transcript) in named.names.iter().zip(&conversations) {
-            match self.conversation(cx, name, transcript) {
+            match self.conversation(cx, &of, name, transcript) {
                 Ok((imported, warnings)) => {
                     notes.extend(warnings.into_iter().map(|w| (w.place, w.what)));
                     self.push(cx, Line::of(imported))?;
@@ -242,6 +308,7 @@ impl Import<'_> {
     fn conversation(
         &mut self,
         cx: &Context,
+        of: &dyn Fn(&str) -> Option<String>,
         name: &str,
         transcript: &Transcript,
     ) -> Result<(Imported, Vec<Warning>), Failure> {
@@ -249,11 +316,11 @@ impl Import<'_> {
         if let Some(summarizer) = &self.summarizer {
             store = store.with_summarizer(summarizer.clone());
         }
-        let mut progress = Progress::new(cx.progress, "importing");
+        let mut progress = Progress::new(cx.progress && !self.several, "importing");
         let steps = u64::try_from(transcript.steps.len()).unwrap_or(u64::MAX);
-        let mut imported = store.import(name, transcript, self.chain.clone(), &mut |done| {
-            progress.at(u64::try_from(done).unwrap_or(u64::MAX), steps);
-        })?;
+        let mut tell = |done| progress.at(u64::try_from(done).unwrap_or(u64::MAX), steps);
+        let chain = self.chain.clone();
+        let mut imported = store.import_among(of, name, transcript, chain, &mut tell)?;
         let warnings = std::mem::take(&mut imported.warnings);
         Ok((imported, warnings))
     }
@@ -269,7 +336,7 @@ impl Import<'_> {
             ));
         }
         let logs = source.logs(self.args.max_record)?;
-        let several = logs.len() > 1 || self.args.files.len() > 1;
+        let several = logs.len() > 1 || self.several;
         for log in logs {
             let first = log
                 .first()
@@ -288,6 +355,7 @@ impl Import<'_> {
     }
 
     fn push(&mut self, cx: &mut Context, line: Line) -> Result<(), Failure> {
+        self.imported = self.imported.saturating_add(1);
         if cx.json {
             cx.out.json(&line)?;
         } else {

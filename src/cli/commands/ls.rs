@@ -1,7 +1,7 @@
 //! `ls`: what is here.
 
 use ctxlog::engine::Store;
-use ctxlog::log::{Head, Seq};
+use ctxlog::log::{Head, MessageId, Seq};
 use ctxlog::store::Listed;
 use serde::Serialize;
 
@@ -28,12 +28,25 @@ struct Line {
     parent: Option<String>,
     /// Of a fork: the last entry that both share.
     forked_at: Option<Seq>,
+    /// Of a sub-agent: the call that started it.
+    started_by: Option<Started>,
+}
+
+#[derive(Serialize)]
+struct Started {
+    /// The name of the conversation, its id where it has none any more.
+    conversation: String,
+    message: String,
 }
 
 fn look(store: &Store, all: &[Listed], listed: &Listed) -> Result<Line, Failure> {
     let chat = store.by_id(listed.clone())?;
     let head = chat.head()?;
     let fork = chat.forked()?;
+    let started_by = chat.started_by()?.map(|(id, seq, _)| Started {
+        conversation: stores::name_of(all, id),
+        message: MessageId(seq).to_string(),
+    });
     let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
     Ok(chat.with_projection(|p| Line {
         schema: "ctxlog.ls/1",
@@ -48,6 +61,7 @@ fn look(store: &Store, all: &[Listed], listed: &Listed) -> Result<Line, Failure>
         head,
         parent: fork.map(|fork| stores::name_of(all, fork.parent)),
         forked_at: fork.map(|fork| fork.at),
+        started_by,
     })?)
 }
 
@@ -123,14 +137,23 @@ pub fn run(cx: &mut Context) -> Result<u8, Failure> {
     }
 }
 
-/// Its name; of a fork also what it left, and where.
+/// Its name; of a fork also what it left, and where; of a sub-agent what started it.
 fn name(line: &Line) -> String {
     let name = human::escape(&line.conversation);
     match (&line.parent, line.forked_at) {
         (Some(parent), Some(at)) => {
             format!("{name} (fork of {} after {at})", human::escape(parent))
         }
-        _ => name,
+        _ => match &line.started_by {
+            Some(Started {
+                conversation,
+                message,
+            }) => format!(
+                "{name} (started by {message} of {})",
+                human::escape(conversation)
+            ),
+            None => name,
+        },
     }
 }
 

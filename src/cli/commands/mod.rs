@@ -21,6 +21,7 @@ pub mod redact;
 pub mod replace;
 pub mod report;
 pub mod restore;
+pub mod scan;
 pub mod self_test;
 pub mod show;
 pub mod simulate;

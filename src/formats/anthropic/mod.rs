@@ -7,6 +7,7 @@ mod repair;
 mod write;
 
 pub use message::{IN_SYSTEM_FIELD, read_message, read_system, write_message, write_part};
+pub(crate) use read::Anthropic;
 pub use read::{read, usage};
 pub(crate) use write::write_messages;
 

@@ -1,13 +1,36 @@
 //! Anthropic Messages transcripts.
 
+use std::io::{self, BufRead};
+
 use super::message::{read_message, read_system};
+use crate::formats::detect::{self, Reader, Shown, Sniff};
 use crate::formats::input::Piece;
 use crate::formats::json;
 use crate::formats::record::{self, Records, Story};
 use crate::formats::{Transcript, Usage};
 use crate::log::{Fields, Json, Message, Micros};
 
-struct Anthropic;
+/// The format.
+pub(crate) struct Anthropic;
+
+impl Reader for Anthropic {
+    fn name(&self) -> &'static str {
+        super::FORMAT
+    }
+
+    fn sniff(&self, record: &Fields) -> Sniff {
+        Sniff::is(matches!(detect::shown(record), Shown::Anthropic))
+    }
+
+    fn read(
+        &self,
+        input: &mut dyn BufRead,
+        name: &str,
+        limit: usize,
+    ) -> io::Result<Vec<Transcript>> {
+        detect::by_pieces(input, name, limit, |pieces| read(pieces))
+    }
+}
 
 /// Reads recorded requests with or without their answers, bare request bodies, bare answers, and
 /// bare messages. What cannot be read becomes a note.

@@ -64,6 +64,7 @@ impl Conversation {
             format: super::FORMAT,
             id,
             steps: early,
+            ..Transcript::default()
         };
         Self {
             transcript,

@@ -116,6 +116,40 @@ impl Line {
             .collect()
     }
 
+    /// The line of a sub-agent that a `progress` line tells of, with the call that started it; and
+    /// this line without its words.
+    pub(super) fn told(&self) -> Option<(Self, Option<String>, Json)> {
+        let mut data = object_at(&self.fields, "data").filter(|_| self.kind == "progress")?;
+        let told = json::text_field(&data, "type").as_deref() == Some("agent_progress");
+        let mut inner = json::take_as(&mut data, "message", json::object).filter(|_| told)?;
+        let agent = json::field(&data, "agentId");
+        let call = json::field(&self.fields, "parentToolUseID");
+        let around = [
+            ("sessionId", json::field(&self.fields, "sessionId")),
+            ("agentId", agent.or(call)),
+            ("isSidechain", Some(&Json("true".to_owned()))),
+        ];
+        for (name, value) in around {
+            inner.retain(|(known, _)| known != name);
+            inner.extend(value.map(|value| (name.to_owned(), value.clone())));
+        }
+        let line = Self::read(&self.file, self.number, &json::write_object(&inner))?;
+        let mut rest = self.fields.clone();
+        rest.retain(|(name, _)| name != "data");
+        rest.push(("data".to_owned(), json::write_object(&data)));
+        let call = call.and_then(json::string);
+        Some((line, call, json::write_object(&rest)))
+    }
+
+    /// The sub-agent whose answer a line of results holds, and the call it answers.
+    pub(super) fn answered(&self) -> Option<(String, String)> {
+        let agent = json::text_field(&object_at(&self.fields, "toolUseResult")?, "agentId")?;
+        let message = json::object(self.message()?)?;
+        let blocks = json::field(&message, "content").and_then(json::array)?;
+        let call = |block: &Json| json::text_field(&json::object(block)?, "tool_use_id");
+        Some((agent, blocks.iter().find_map(call)?))
+    }
+
     /// The calls whose results a `microcompact_boundary` cleared.
     pub(super) fn cleared_calls(&self) -> Option<Vec<String>> {
         let metadata = object_at(&self.fields, "microcompactMetadata")?;

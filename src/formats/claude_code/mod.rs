@@ -24,12 +24,37 @@ mod session;
 use std::io::{self, BufRead};
 
 use self::session::Sessions;
+use super::detect::{Reader, Sniff};
 use super::input::{NOT_UTF_8, escape};
 use super::{Transcript, UNFINISHED, json};
 use crate::log::{Fields, Json, Message};
 
 /// The format's name.
 pub const FORMAT: &str = "claude-code";
+
+/// The format.
+pub(crate) struct ClaudeCode;
+
+impl Reader for ClaudeCode {
+    fn name(&self) -> &'static str {
+        FORMAT
+    }
+
+    fn sniff(&self, record: &Fields) -> Sniff {
+        let around = ["uuid", "sessionId", "leafUuid", "messageId", "parentUuid"];
+        let has = |name: &str| json::field(record, name).is_some();
+        Sniff::is(has("type") && around.iter().any(|name| has(name)))
+    }
+
+    fn read(
+        &self,
+        input: &mut dyn BufRead,
+        name: &str,
+        limit: usize,
+    ) -> io::Result<Vec<Transcript>> {
+        read(input, name, limit)
+    }
+}
 
 /// Reads a session file called `name`, whose lines may have up to `limit` bytes
 /// ([`RECORD_LIMIT`](super::input::RECORD_LIMIT) where the caller has no other wish).

@@ -7,7 +7,7 @@ use super::branch::{NodeId, Place, ROOT};
 use super::conversation::{Conversation, warning};
 use super::line::Line;
 use crate::formats::anthropic::read_message;
-use crate::formats::{Step, Transcript, json};
+use crate::formats::{Begins, Step, Transcript, json};
 use crate::log::{Author, BlockBody, Json, Message, PartBody};
 
 /// Conversations of one session and kind: its main line, or one agent's sidechains.
@@ -36,6 +36,8 @@ pub(super) struct Sessions {
     spots: HashMap<(Option<String>, String), Spot>,
     /// Parents that were told to be missing.
     missing: HashSet<(Option<String>, String)>,
+    /// The call that started a sub-agent, by session and agent.
+    started: HashMap<(Option<String>, String), String>,
     /// Notes from before the first conversation.
     early: Vec<Step>,
 }
@@ -55,12 +57,21 @@ impl Sessions {
                 format: FORMAT,
                 id: None,
                 steps: self.early,
+                ..Transcript::default()
             }];
         }
-        self.conversations
-            .into_iter()
-            .map(|c| c.transcript)
-            .collect()
+        let started = |(session, sidechain, agent): &Kind| {
+            let (by, agent) = (session.clone()?, agent.clone()?);
+            let call = self.started.get(&(Some(by.clone()), agent)).cloned()?;
+            sidechain.then_some(Begins::Started { by, call })
+        };
+        let begins: Vec<Option<Begins>> = self.kinds.iter().map(started).collect();
+        let told = self.conversations.into_iter().zip(begins);
+        told.map(|(conversation, begins)| Transcript {
+            begins: begins.unwrap_or_default(),
+            ..conversation.transcript
+        })
+        .collect()
     }
 
     /// Something that could not be read; `text` is kept as a JSON string.
@@ -84,15 +95,32 @@ impl Sessions {
     /// Takes the JSON value of a line in.
     pub(super) fn value(&mut self, number: u64, value: Json) {
         match Line::read(&self.file, number, &value) {
-            Some(line) => self.line(&line),
+            Some(line) => self.take(&line),
             None => self.damage(number, "no JSON object", Some(&value.0)),
         }
     }
 
-    fn line(&mut self, line: &Line) {
+    /// A line, and what it tells of a sub-agent.
+    fn take(&mut self, line: &Line) {
+        if let Some((agent, call)) = line.answered() {
+            self.started.insert((line.session.clone(), agent), call);
+        }
+        let Some((told, call, rest)) = line.told() else {
+            return self.line(line, None);
+        };
+        if let (Some(agent), Some(call)) = (told.agent.clone(), call) {
+            let key = (line.session.clone(), agent);
+            self.started.entry(key).or_insert(call);
+        }
+        self.line(line, Some(rest));
+        self.line(&told, None);
+    }
+
+    /// A line; of an event `rest` is kept where it is not the whole.
+    fn line(&mut self, line: &Line, rest: Option<Json>) {
         let messages = read_messages(line);
         if line.session.is_none() && line.uuid.is_none() && messages.is_none() {
-            return self.note(note(line));
+            return self.note(note(line, rest));
         }
         let key = line
             .uuid
@@ -115,7 +143,7 @@ impl Sessions {
                 spot.place = Place { node, known: true };
                 spot.step = Some(step);
             }
-            None => conversation.event(line, note(line)),
+            None => conversation.event(line, note(line, rest)),
         }
         if let Some(key) = key {
             self.spots.entry(key).or_insert(spot);
@@ -250,8 +278,8 @@ fn is_by_person(messages: &[Message]) -> bool {
 }
 
 /// The record of a line without a readable message.
-fn note(line: &Line) -> Step {
-    let content = Some(line.raw.clone());
+fn note(line: &Line, rest: Option<Json>) -> Step {
+    let content = rest.or_else(|| Some(line.raw.clone()));
     if line.message().is_some() {
         let what = format!("{}: its message is no object", line.what());
         return warning(&line.place(), what, content, line.at);

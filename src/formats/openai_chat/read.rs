@@ -1,13 +1,40 @@
 //! OpenAI chat transcripts.
 
+use std::io::{self, BufRead};
+
 use super::message::read_message;
+use crate::formats::detect::{self, Reader, Shown, Sniff};
 use crate::formats::input::Piece;
 use crate::formats::json;
 use crate::formats::record::{self, Records, Story};
 use crate::formats::{Transcript, Usage};
 use crate::log::{Fields, Json, Message, Micros};
 
-struct OpenAiChat;
+/// The format.
+pub(crate) struct OpenAiChat;
+
+impl Reader for OpenAiChat {
+    fn name(&self) -> &'static str {
+        super::FORMAT
+    }
+
+    fn sniff(&self, record: &Fields) -> Sniff {
+        match detect::shown(record) {
+            Shown::OpenAi => Sniff::Is,
+            Shown::Plain => Sniff::Maybe,
+            Shown::Anthropic | Shown::Unknown => Sniff::No,
+        }
+    }
+
+    fn read(
+        &self,
+        input: &mut dyn BufRead,
+        name: &str,
+        limit: usize,
+    ) -> io::Result<Vec<Transcript>> {
+        detect::by_pieces(input, name, limit, |pieces| read(pieces))
+    }
+}
 
 /// Reads records with a trajectory (`traj`), recorded requests with or without their answers, bare
 /// request bodies, bare answers, and bare messages. What cannot be read becomes a note.

@@ -396,6 +396,7 @@ fn import(store: &Store) -> Result<(), Error> {
         format: "openai-chat",
         id: None,
         steps,
+        ..Transcript::default()
     };
     store.import("c", &transcript, Vec::new(), &mut |_| {})?;
     Ok(())

@@ -28,6 +28,7 @@ pub(super) fn transcript(steps: usize) -> Transcript {
         format: "claude-code",
         id: None,
         steps: said.iter().take(steps).map(Said::step).collect(),
+        ..Transcript::default()
     }
 }
 

@@ -1,0 +1,171 @@
+//! The counts of the page beside the recorded files. Where ours differ, docs/FORMATS.md says why, and
+//! [`DIFFERENT`] by how much.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use ctxlog::formats::input::{RECORD_LIMIT, pieces};
+use ctxlog::formats::{Begins, Format, Link, Step, Transcript, detect};
+use ctxlog::log::PartBody;
+
+use super::files::data;
+
+/// Conversations, messages and calls.
+type Counts = (usize, usize, usize);
+
+/// Files whose counts differ, with ours and the reason as docs/FORMATS.md has it.
+const DIFFERENT: &[(&str, Counts, &str)] = &[
+    (
+        "claude-code/agentcmd-individual-lines.jsonl",
+        (8, 21, 15),
+        LINES,
+    ),
+    ("claude-code/ccl-devdocs-lines.jsonl", (18, 53, 18), LINES),
+    (
+        "claude-code/ccl-representative-messages.jsonl",
+        (4, 11, 2),
+        LINES,
+    ),
+    (
+        "claude-code/entire-a64c933a.jsonl",
+        (2, 610, 218),
+        "a sub-agent told in progress lines is a conversation",
+    ),
+    (
+        "openai-chat/pydantic-a.jsonl",
+        (81, 303, 75),
+        "a call without a name is none",
+    ),
+    (
+        "chatgpt-export/librechat-chatgpt-export.json",
+        (2, 21, 4),
+        "a word to a tool is a call of it",
+    ),
+];
+const LINES: &str = "lines of one session are one conversation";
+
+/// Formats that have no reader yet.
+pub const TO_COME: &[&str] = &[
+    "adk-session",
+    "agent-framework",
+    "bedrock-converse",
+    "codex-exec-stream",
+    "codex-rollout",
+    "gemini-cli",
+    "gemini-contents",
+    "inspect-log",
+    "langchain",
+    "langgraph-checkpoints",
+    "letta-af",
+    "mini-swe-traj",
+    "mistral-chat",
+    "openai-responses",
+    "openhands-events",
+    "rejected-requests",
+    "sharegpt",
+    "sweagent-traj",
+    "vercel-uimessages",
+];
+
+/// The page's counts by file.
+fn expected() -> Option<BTreeMap<String, Counts>> {
+    let text = page_of_files()?;
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.split(" | ").collect();
+        let file = cells.first()?.strip_prefix("| ")?;
+        let counts = cells.get(7)?;
+        let numbers: Vec<usize> = counts.split(" / ").map_while(|n| n.parse().ok()).collect();
+        match numbers[..] {
+            [conversations, messages, calls, ..] if file.contains('/') => {
+                Some((file.to_owned(), (conversations, messages, calls)))
+            }
+            _ => None,
+        }
+    };
+    Some(text.lines().filter_map(row).collect())
+}
+
+fn page_of_files() -> Option<String> {
+    let folders = data("")?;
+    let page = folders.iter().find(|f| f.ends_with("README.md"))?;
+    Some(std::fs::read_to_string(page).unwrap())
+}
+
+/// What a file holds: each source message once, also where branches share it.
+fn counted(transcripts: &[Transcript]) -> Counts {
+    let mut counts = (0, 0, 0);
+    for transcript in transcripts {
+        let own = match transcript.begins {
+            Begins::Branch { shared, .. } => shared,
+            _ => 0,
+        };
+        let before = counts.1;
+        for step in &transcript.steps[own..] {
+            let (message, again) = match step {
+                Step::Message { message, link, .. } => {
+                    (message, matches!(link, Link::SameSource(_)))
+                }
+                Step::Compacted { summary, .. } => (summary, false),
+                _ => continue,
+            };
+            counts.1 += usize::from(!again);
+            let is_call = |body: &PartBody| matches!(body, PartBody::Call { native: None, .. });
+            counts.2 += message.parts.iter().filter(|p| is_call(&p.body)).count();
+        }
+        // Branches are counted with their conversation.
+        counts.0 += usize::from(own == 0 && counts.1 > before);
+    }
+    counts
+}
+
+pub fn read(file: &Path) -> (Format, Vec<Transcript>) {
+    let bytes = std::fs::read(file).unwrap();
+    let found: Vec<_> = pieces(bytes.as_slice(), "f", RECORD_LIMIT)
+        .take(200)
+        .map(Result::unwrap)
+        .collect();
+    let format = detect(&found).unwrap_or_else(|| panic!("{}: no format", file.display()));
+    let read = format.read(&mut bytes.as_slice(), "f", RECORD_LIMIT);
+    (format, read.unwrap())
+}
+
+#[test]
+fn every_file_holds_what_the_page_beside_it_counts() {
+    let Some(expected) = expected() else { return };
+    assert!(expected.len() > 100, "the page has a row a file");
+    let mut wrong = Vec::new();
+    for (name, counts) in &expected {
+        let (folder, file) = name.split_once('/').unwrap();
+        if TO_COME.contains(&folder) {
+            continue;
+        }
+        let file = data(folder)
+            .unwrap()
+            .into_iter()
+            .find(|f| f.ends_with(file));
+        let (format, transcripts) = read(&file.unwrap_or_else(|| panic!("no {name}")));
+        if !folder.starts_with(format.name()) {
+            wrong.push(format!("{name}: read as {}", format.name()));
+        }
+        let ours = counted(&transcripts);
+        let different = DIFFERENT.iter().find(|(file, ..)| file == name);
+        let expected = different.map_or(*counts, |(_, ours, _)| *ours);
+        if ours != expected {
+            wrong.push(format!("{name}: {ours:?}, not {expected:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_difference_is_explained() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/FORMATS.md");
+    let docs = std::fs::read_to_string(docs).unwrap();
+    for (file, _, why) in DIFFERENT {
+        assert!(
+            docs.contains(file),
+            "docs/FORMATS.md says nothing of {file}"
+        );
+        assert!(docs.contains(why), "docs/FORMATS.md does not say '{why}'");
+    }
+}

@@ -1,0 +1,8 @@
+//! Every recorded file, by its format: what it holds against what the page beside the files counts.
+
+mod counts;
+#[path = "../common/data.rs"]
+mod files;
+mod fixtures;
+mod laws;
+mod rules;

@@ -1,0 +1,225 @@
+//! The rules of providers against requests that they answered, and against those they refused.
+
+use ctxlog::formats::lint::{Rules, lint};
+use serde_json::{Value, json};
+
+use super::files::data;
+
+/// The folders with recorded requests, and whose rules they obey.
+const FOLDERS: [(&str, Rules); 6] = [
+    ("openai-chat", Rules::OpenAiChat),
+    ("openai-responses", Rules::OpenAiResponses),
+    ("anthropic-messages", Rules::Anthropic),
+    ("bedrock-converse", Rules::Bedrock),
+    ("gemini-contents", Rules::Gemini),
+    ("mistral-chat", Rules::Mistral),
+];
+
+/// Endpoints that take what the rule's owner refuses.
+const LENIENT: [(&str, &str); 2] = [("api.mistral.ai", "C6"), ("api.deepseek.com", "R4")];
+
+fn records(folder: &str) -> Option<Vec<Value>> {
+    let files = data(folder)?
+        .into_iter()
+        .filter(|f| f.extension().is_some_and(|e| e == "jsonl"));
+    let text: Vec<String> = files.map(|f| std::fs::read_to_string(f).unwrap()).collect();
+    let lines = text.iter().flat_map(|text| text.lines());
+    Some(
+        lines
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect(),
+    )
+}
+
+fn hard(rules: Rules, body: &Value) -> Vec<&'static str> {
+    let problems = lint(rules, body).into_iter().filter(|p| p.hard);
+    problems.map(|p| p.rule).collect()
+}
+
+#[test]
+fn no_request_that_was_answered_breaks_a_hard_rule() {
+    for (folder, rules) in FOLDERS {
+        let Some(records) = records(folder) else {
+            return;
+        };
+        let mut answered = 0;
+        for record in records
+            .iter()
+            .filter(|r| r["status"] == 200 && r["request"].is_object())
+        {
+            let vendor = record["vendor"].as_str().unwrap_or_default();
+            let found = hard(rules, &record["request"]);
+            let strict = |rule: &&&str| !LENIENT.contains(&(vendor, **rule));
+            let found: Vec<_> = found.iter().filter(strict).collect();
+            assert!(found.is_empty(), "{folder} {}: {found:?}", record["id"]);
+            answered += 1;
+        }
+        assert!(answered > 10, "{folder}: {answered}");
+    }
+}
+
+#[test]
+fn what_was_refused_for_its_order_breaks_the_rule_that_says_so() {
+    let Some(refused) = records("rejected-requests") else {
+        return;
+    };
+    let of = |id: &str| {
+        let found = refused
+            .iter()
+            .find(|r| r["id"].as_str().unwrap().contains(id));
+        found.unwrap_or_else(|| panic!("no {id}"))["request"].clone()
+    };
+    assert_eq!(hard(Rules::OpenAiChat, &of("wait-user-input")), ["C3"]);
+    let between = lint(
+        Rules::OpenAiResponses,
+        &of("rejects_interleaved_function_calls"),
+    );
+    assert!(between.iter().any(|p| p.rule == "R2"), "{between:?}");
+}
+
+/// For each rule a body that breaks it and no other.
+#[test]
+#[expect(clippy::too_many_lines, reason = "one table")]
+fn each_hard_rule_is_found_alone() {
+    let call = |id: &str| json!({"functionCall": {"name": "f", "id": id}});
+    let response = |id: &str| json!({"functionResponse": {"name": "f", "id": id}});
+    let content = |role: &str, parts: Vec<Value>| json!({"role": role, "parts": parts});
+    let said = |role: &str| content(role, vec![json!({"text": "x"})]);
+    let gemini = |contents: Vec<Value>| (Rules::Gemini, json!({"contents": contents}));
+    let item = |value: Value| value;
+    let input = |items: Vec<Value>| (Rules::OpenAiResponses, json!({"input": items}));
+    let ask = || json!({"role": "user", "content": "x"});
+    let block = |role: &str, content: Vec<Value>| json!({"role": role, "content": content});
+    let used = |id: &str| json!({"toolUse": {"toolUseId": id, "name": "f", "input": {}}});
+    let result = |id: &str| json!({"toolResult": {"toolUseId": id, "content": []}});
+    let words = || json!({"text": "x"});
+    let bedrock = |messages: Vec<Value>| (Rules::Bedrock, json!({"messages": messages}));
+    let mistral = |messages: Vec<Value>| (Rules::Mistral, json!({"messages": messages}));
+    let calls = |ids: &[&str]| {
+        let calls: Vec<Value> = ids
+            .iter()
+            .map(|id| json!({"id": id, "function": {"name": "f", "arguments": "{}"}}))
+            .collect();
+        json!({"role": "assistant", "tool_calls": calls})
+    };
+    let tool = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": "x"});
+    let id = "abcdefghi";
+    let cases = [
+        ("G1", gemini(vec![])),
+        ("G2", gemini(vec![json!({"role": "user", "parts": []})])),
+        (
+            "G2",
+            gemini(vec![content("user", vec![json!({"thought": true})])]),
+        ),
+        (
+            "G3",
+            gemini(vec![
+                content("model", vec![call("a")]),
+                content("user", vec![response("a")]),
+            ]),
+        ),
+        (
+            "G4",
+            gemini(vec![
+                said("user"),
+                content("model", vec![call("a"), call("b")]),
+                content("user", vec![response("a")]),
+            ]),
+        ),
+        ("G5", gemini(vec![content("user", vec![response("a")])])),
+        (
+            "G6",
+            gemini(vec![
+                said("user"),
+                content("model", vec![call("a")]),
+                content("user", vec![response("b")]),
+            ]),
+        ),
+        ("R7", input(vec![])),
+        (
+            "R1",
+            input(vec![item(
+                json!({"type": "function_call_output", "call_id": "c", "output": ""}),
+            )]),
+        ),
+        (
+            "R2",
+            input(vec![
+                ask(),
+                item(
+                    json!({"type": "function_call", "call_id": "c", "name": "f", "arguments": ""}),
+                ),
+            ]),
+        ),
+        (
+            "R3",
+            input(vec![
+                item(json!({"type": "message", "id": "m", "role": "assistant"})),
+                item(json!({"type": "message", "id": "m", "role": "assistant"})),
+            ]),
+        ),
+        (
+            "R4",
+            input(vec![
+                ask(),
+                item(json!({"type": "reasoning", "id": "rs_1"})),
+                ask(),
+            ]),
+        ),
+        (
+            "R6",
+            input(vec![
+                item(json!({"type": "function_call", "id": "x", "call_id": "c"})),
+                item(json!({"type": "function_call_output", "call_id": "c"})),
+            ]),
+        ),
+        ("B1", bedrock(vec![block("assistant", vec![words()])])),
+        (
+            "B2",
+            bedrock(vec![
+                block("user", vec![words()]),
+                block("user", vec![words()]),
+            ]),
+        ),
+        ("B3", bedrock(vec![block("user", vec![result("a")])])),
+        (
+            "B4",
+            bedrock(vec![
+                block("user", vec![words()]),
+                block("assistant", vec![used("a")]),
+                block("user", vec![words()]),
+            ]),
+        ),
+        ("M1", mistral(vec![])),
+        (
+            "M2",
+            mistral(vec![
+                ask(),
+                json!({"role": "assistant", "content": "x"}),
+                json!({"role": "system", "content": "x"}),
+                ask(),
+            ]),
+        ),
+        (
+            "M3",
+            mistral(vec![ask(), json!({"role": "assistant", "content": "x"})]),
+        ),
+        ("M4", mistral(vec![ask(), calls(&[id]), ask()])),
+        ("M4", mistral(vec![ask(), calls(&[id]), tool(id), tool(id)])),
+        ("M5", mistral(vec![ask(), calls(&["null"]), tool("null")])),
+        (
+            "M6",
+            mistral(vec![
+                ask(),
+                json!({"role": "assistant", "content": ""}),
+                ask(),
+            ]),
+        ),
+        ("M7", mistral(vec![json!({"role": "system"}), ask()])),
+    ];
+    for (rule, (rules, body)) in cases {
+        let mut found = hard(rules, &body);
+        found.dedup();
+        assert_eq!(found, [rule], "{body}");
+    }
+}
