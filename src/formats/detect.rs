@@ -4,7 +4,11 @@ use std::io::{self, BufRead};
 
 use super::input::{Piece, pieces};
 use super::json;
-use super::{Transcript, anthropic, claude_code, oasst_tree, openai_chat};
+use super::{
+    Transcript, agent_framework, anthropic, claude_code, codex_exec_stream, codex_rollout,
+    inspect_log, mini_swe_traj, mistral_chat, oasst_tree, openai_chat, openai_responses, sharegpt,
+    sweagent_traj,
+};
 use crate::log::{Fields, Json};
 
 /// How sure a record makes that its file is of a format.
@@ -49,7 +53,16 @@ pub trait Reader: Sync {
 /// are made of stand last.
 const READERS: &[&dyn Reader] = &[
     &claude_code::ClaudeCode,
+    &codex_rollout::CodexRollout,
+    &codex_exec_stream::CodexExecStream,
     &oasst_tree::OasstTree,
+    &agent_framework::AgentFramework,
+    &inspect_log::InspectLog,
+    &mini_swe_traj::MiniSweTraj,
+    &sweagent_traj::SweagentTraj,
+    &sharegpt::ShareGpt,
+    &mistral_chat::MistralChat,
+    &openai_responses::OpenAiResponses,
     &anthropic::Anthropic,
     &openai_chat::OpenAiChat,
 ];

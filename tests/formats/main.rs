@@ -3,3 +3,5 @@
 mod counts;
 #[path = "../common/data.rs"]
 mod files;
+mod fixtures;
+mod laws;
