@@ -138,24 +138,35 @@ fn own_block(part: &mut Part) {
     }
 }
 
-/// The words of a block of thinking, and its other fields.
+/// The words of a block of thinking, and its other fields. A list of one text is taken out of the
+/// block; of several it stays there too.
 fn thinking(whole: &Json) -> Option<(String, Fields)> {
     let mut extra = json::object(whole)?;
-    let blocks = json::take_as(&mut extra, THINKING, json::array)?;
-    json::take(&mut extra, "type");
+    let given = json::field(&extra, THINKING)?;
     let words = |block| json::text_field(&json::object(block)?, "text");
-    let texts: Option<Vec<String>> = blocks.iter().map(words).collect();
+    let texts: Option<Vec<String>> = json::array(given)?.iter().map(words).collect();
+    let text = texts?.concat();
+    if json::equal(given, &write_texts(&text)) {
+        json::take(&mut extra, THINKING);
+    }
+    json::take(&mut extra, "type");
     extra.push(mark(THINKING));
-    Some((texts?.concat(), extra))
+    Some((text, extra))
+}
+
+/// A list of one text, or of none.
+fn write_texts(text: &str) -> Json {
+    let mut words = Writer::default();
+    let words = words.text("type", "text").text("text", text).finish();
+    json::write_array((!text.is_empty()).then_some(&words))
 }
 
 fn write_thinking(text: &str, extra: &Fields) -> Json {
-    let mut words = Writer::default();
-    let words = words.text("type", "text").text("text", text).finish();
-    let words = (!text.is_empty()).then_some(&words);
     let mut out = Writer::default();
-    out.text("type", THINKING)
-        .field(THINKING, &json::write_array(words).0);
+    out.text("type", THINKING);
+    if json::field(extra, THINKING).is_none() {
+        out.field(THINKING, &write_texts(text).0);
+    }
     let kept = extra.iter().filter(|(name, _)| name != MARK);
     out.fields(&kept.cloned().collect()).finish()
 }

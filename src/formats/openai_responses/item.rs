@@ -6,7 +6,7 @@ use crate::log::{
     Author, Block, BlockBody, Fields, Json, Media, Message, Part, PartBody, Role, Shape, Source,
 };
 
-/// The [`mark`] of reasoning whose words are its content, not its summary.
+/// The [`mark`] of reasoning whose words are its content; of others the mark is `summary`.
 const CONTENT: &str = "content";
 /// The kind of the item that stands for everything before it.
 pub(crate) const COMPACTION: &str = "compaction";
@@ -89,17 +89,25 @@ fn words(mut extra: Fields) -> Message {
     }
 }
 
-/// Reasoning: its summary, or the words themselves where the provider shows them.
+/// Reasoning: its summary, or the words themselves where the provider shows them. A list of one
+/// text is taken out of the item; of another kind it stays there too.
 fn reasoning(mut extra: Fields) -> Message {
     json::take(&mut extra, "type");
     let encrypted = json::take_as(&mut extra, "encrypted_content", json::string);
-    let content = json::take_as(&mut extra, CONTENT, |c| texts(c).filter(|t| !t.is_empty()));
-    let text = if let Some(text) = content {
-        extra.push(mark(CONTENT));
-        text
-    } else {
-        json::take_as(&mut extra, "summary", texts).unwrap_or_default()
+    let content = texts(&extra, CONTENT).filter(|t| !t.is_empty());
+    let (field, kind) = match content {
+        Some(_) => (CONTENT, "reasoning_text"),
+        None => ("summary", "summary_text"),
     };
+    let text = content.or_else(|| texts(&extra, field)).unwrap_or_default();
+    let again = write_texts(kind, &text);
+    if json::take_as(&mut extra, field, |given| {
+        json::equal(given, &again).then_some(())
+    })
+    .is_some()
+    {
+        extra.push(mark(field));
+    }
     let body = PartBody::Reasoning {
         text,
         signature: None,
@@ -109,13 +117,20 @@ fn reasoning(mut extra: Fields) -> Message {
 }
 
 /// The words of a list of texts.
-fn texts(list: &Json) -> Option<String> {
-    let list = json::array(list)?;
+fn texts(item: &Fields, name: &str) -> Option<String> {
+    let list = json::array(json::field(item, name)?)?;
     let texts: Option<Vec<String>> = list
         .iter()
         .map(|text| json::text_field(&json::object(text)?, "text"))
         .collect();
     Some(texts?.join("\n\n"))
+}
+
+/// A list of one text, or of none.
+fn write_texts(kind: &str, text: &str) -> Json {
+    let mut block = Writer::default();
+    let block = block.text("type", kind).text("text", text).finish();
+    json::write_array((!text.is_empty()).then_some(&block))
 }
 
 fn by_model(parts: Vec<Part>) -> Message {
@@ -262,14 +277,13 @@ fn write_single(message: &Message, part: &Part) -> Json {
             text, encrypted, ..
         } => {
             out.text("type", "reasoning");
-            let (field, kind) = match marked.as_deref() {
-                Some(CONTENT) => (CONTENT, "reasoning_text"),
-                _ => ("summary", "summary_text"),
+            // Reasoning from elsewhere is a summary.
+            let kept = json::field(&part.extra, "summary").is_some();
+            match marked.as_deref() {
+                Some(CONTENT) => out.field(CONTENT, &write_texts("reasoning_text", text).0),
+                None if kept => &mut out,
+                _ => out.field("summary", &write_texts("summary_text", text).0),
             };
-            let mut block = Writer::default();
-            let block = block.text("type", kind).text("text", text).finish();
-            let blocks = (!text.is_empty()).then_some(&block);
-            out.field(field, &json::write_array(blocks).0);
             if let Some(sealed) = encrypted {
                 out.text("encrypted_content", sealed);
             }
