@@ -6,7 +6,8 @@
 //!   newer ones behind them: a count while the newest call has one announces the next call.
 //! * `compacted` is [`Step::Compacted`](super::Step::Compacted). What the source puts in the place
 //!   of all before (`replacement_history`) becomes one message, in its order.
-//! * Events repeat what items say; they and everything else are notes.
+//! * A rollback of turns is [`Step::Rewound`](super::Step::Rewound): from a person's words on.
+//! * Other events repeat what items say; they and everything else are notes.
 //! * A sub-agent's session names the session that spawned it, a forked one the session it left.
 
 use std::io::{self, BufRead};
@@ -109,6 +110,8 @@ struct Session {
     counting: bool,
     /// All tokens so far; the same again is no new call.
     total: Option<Json>,
+    /// The messages since the newest compaction that no rollback took, and which of them begin turns.
+    path: Vec<(usize, bool)>,
 }
 
 impl Session {
@@ -121,6 +124,7 @@ impl Session {
             model: None,
             counting: false,
             total: None,
+            path: Vec::new(),
         }
     }
 
@@ -193,7 +197,14 @@ impl Session {
         if message.role == Role::User {
             self.counting = false;
         }
+        let turn = message.author == Author::Person;
+        let number = self.story.messages_told();
         openai_responses::tell(&mut self.story, message, at);
+        if self.story.messages_told() > number {
+            self.path.push((number, turn));
+        } else {
+            self.path.clear(); // it stands for all before
+        }
     }
 
     fn called(&mut self, at: Option<Micros>) {
@@ -218,6 +229,11 @@ impl Session {
                 let usage = json::field(&info, "last_token_usage").and_then(usage);
                 self.story.returned(usage, None, event, at);
             }
+            ("thread_rolled_back", _) => {
+                self.story.noted(kind, Some(line.clone()), false);
+                let turns = json::field(&event, "num_turns").and_then(json::integer);
+                self.rolled_back(turns.unwrap_or_default(), at);
+            }
             ("turn_aborted", _) => {
                 self.counting = false;
                 self.story.noted(kind, Some(line.clone()), false);
@@ -226,8 +242,22 @@ impl Session {
         }
     }
 
+    /// The newest turns are gone, each from a person's words on.
+    fn rolled_back(&mut self, turns: u64, at: Option<Micros>) {
+        self.counting = false;
+        let places = (0..self.path.len()).rev();
+        let begins = places.filter(|at| self.path.get(*at).is_some_and(|(_, turn)| *turn));
+        let newest = begins.zip(0..turns).last();
+        if let Some((first, _)) = newest {
+            let gone = self.path.split_off(first);
+            let gone = gone.into_iter().map(|(number, _)| number).collect();
+            self.story.rewound(gone, at);
+        }
+    }
+
     fn compacted(&mut self, mut payload: Fields, at: Option<Micros>) {
         self.counting = false;
+        self.path.clear();
         let history = json::field(&payload, "replacement_history").and_then(json::array);
         let words = json::take_as(&mut payload, "message", json::string).unwrap_or_default();
         let parts: Vec<Part> = match history {

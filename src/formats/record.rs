@@ -129,6 +129,18 @@ impl Story {
         self.head.is_none() && !self.waits
     }
 
+    /// How many messages it has.
+    pub(crate) const fn messages_told(&self) -> usize {
+        self.messages
+    }
+
+    /// The source went back: these messages are no longer on its path.
+    pub(crate) fn rewound(&mut self, gone: Vec<usize>, at: Option<Micros>) {
+        self.head = None;
+        self.waits = false;
+        self.transcript.steps.push(Step::Rewound { gone, at });
+    }
+
     /// The source replaced all that stood before by a summary.
     pub(crate) fn compacted(&mut self, summary: Message, rest: Fields, at: Option<Micros>) {
         self.head = None;

@@ -43,7 +43,8 @@ fn told(transcript: &Transcript) -> String {
         Step::Compacted { .. } => "compacted".to_owned(),
         Step::Configured { .. } => "set".to_owned(),
         Step::Noted { warn, .. } => if *warn { "note!" } else { "note" }.to_owned(),
-        other => format!("{other:?}"),
+        Step::Rewound { .. } => "rewound".to_owned(),
+        Step::Cleared { .. } => "cleared".to_owned(),
     };
     let words: Vec<String> = transcript.steps.iter().map(word).collect();
     words.join(" ")
@@ -331,6 +332,31 @@ fn codex_says_what_it_put_in_the_place_of_all_before() {
     };
     assert!(
         matches!(&summary.parts[0].body, PartBody::Block(BlockBody::Opaque(kind, _)) if kind == "compaction")
+    );
+}
+
+#[test]
+fn codex_takes_turns_back() {
+    let back = |turns: u32| {
+        let event = format!(r#"{{"type":"thread_rolled_back","num_turns":{turns}}}"#);
+        line("event_msg", &event)
+    };
+    let injected = USER.replace("go", "<environment_context>");
+    let turn = item(USER) + &item(SAID);
+    let text = item(&injected) + &turn + &turn + &turn + &back(2) + &turn + &back(9) + &back(1);
+    let read = one("codex-rollout", &text);
+    let gone = |step: &Step| match step {
+        Step::Rewound { gone, .. } => Some(gone.clone()),
+        _ => None,
+    };
+    let gone: Vec<_> = read.steps.iter().filter_map(gone).collect();
+    assert_eq!(gone, [vec![3, 4, 5, 6], vec![1, 2, 7, 8]]);
+    let compacted = line("compacted", r#"{"message":"so far"}"#);
+    let read = one("codex-rollout", &(turn + &compacted + &back(1)));
+    assert_eq!(
+        told(&read),
+        "u call a compacted note",
+        "what a summary stands for is not taken back"
     );
 }
 
