@@ -5,7 +5,9 @@ use std::io::{self, BufRead};
 use super::input::{Piece, pieces};
 use super::json;
 use super::{
-    Transcript, anthropic, chatgpt_export, claude_code, oasst_tree, openai_chat, webui_export,
+    Transcript, agent_framework, anthropic, chatgpt_export, claude_code, codex_exec_stream,
+    codex_rollout, inspect_log, mini_swe_traj, mistral_chat, oasst_tree, openai_chat,
+    openai_responses, sharegpt, sweagent_traj, webui_export,
 };
 use crate::log::{Fields, Json};
 
@@ -51,9 +53,18 @@ pub trait Reader: Sync {
 /// are made of stand last.
 const READERS: &[&dyn Reader] = &[
     &claude_code::ClaudeCode,
+    &codex_rollout::CodexRollout,
+    &codex_exec_stream::CodexExecStream,
     &oasst_tree::OasstTree,
     &chatgpt_export::ChatgptExport,
     &webui_export::WebuiExport,
+    &agent_framework::AgentFramework,
+    &inspect_log::InspectLog,
+    &mini_swe_traj::MiniSweTraj,
+    &sweagent_traj::SweagentTraj,
+    &sharegpt::ShareGpt,
+    &mistral_chat::MistralChat,
+    &openai_responses::OpenAiResponses,
     &anthropic::Anthropic,
     &openai_chat::OpenAiChat,
 ];

@@ -5,18 +5,27 @@
 //! Steps are prefix-stable: a transcript of lines that grew begins with the steps it had before,
 //! but for the note of an [`UNFINISHED`] last record.
 
+pub mod agent_framework;
 pub mod anthropic;
 pub mod chatgpt_export;
 pub mod claude_code;
+pub mod codex_exec_stream;
+pub mod codex_rollout;
 mod detect;
 pub mod input;
+pub mod inspect_log;
 pub mod json;
 pub mod lint;
 mod media;
+pub mod mini_swe_traj;
+pub mod mistral_chat;
 pub mod oasst_tree;
 pub mod openai_chat;
+pub mod openai_responses;
 mod record;
 mod render;
+pub mod sharegpt;
+pub mod sweagent_traj;
 mod tree;
 pub mod webui_export;
 mod wire;
@@ -51,6 +60,10 @@ pub(crate) fn marked(extra: &Fields, spelling: &str) -> bool {
 pub fn given(messages: &[&Message]) -> Option<Json> {
     match messages.first()?.source.as_ref()?.format.as_str() {
         openai_chat::FORMAT => Some(openai_chat::write_message(messages.first()?)),
+        mistral_chat::FORMAT => Some(mistral_chat::write_message(messages.first()?)),
+        openai_responses::FORMAT | codex_rollout::FORMAT => {
+            Some(openai_responses::write_item(messages.first()?))
+        }
         anthropic::FORMAT | claude_code::FORMAT => Some(anthropic::write_message(messages)),
         _ => None,
     }

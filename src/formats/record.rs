@@ -5,12 +5,21 @@ use super::json::{self, Writer};
 use super::{Link, Step, Transcript, Usage};
 use crate::log::{Author, Fields, Json, Message, Micros, Role};
 
+/// A note above this size is told in pieces.
+const NOTE_BYTES: usize = 4 << 20;
+
 /// Builds the steps of one transcript.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Story {
     transcript: Transcript,
     messages: usize,
     place: String,
+    /// When what is noted happened.
+    time: Option<Micros>,
+    /// The first item of the model message that is still told item by item.
+    head: Option<usize>,
+    /// Whether the newest call has no item of an answer yet.
+    waits: bool,
 }
 
 impl Story {
@@ -23,6 +32,9 @@ impl Story {
             transcript,
             messages: 0,
             place: String::new(),
+            time: None,
+            head: None,
+            waits: false,
         }
     }
 
@@ -31,12 +43,22 @@ impl Story {
         place.clone_into(&mut self.place);
     }
 
+    /// What is noted from here on happened then.
+    pub(crate) fn time(&mut self, at: Option<Micros>) {
+        self.time = at;
+    }
+
     pub(crate) fn identify(&mut self, id: Option<String>) {
         self.transcript.id = id;
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.transcript.steps.is_empty()
+    }
+
+    /// How many steps it has.
+    pub(crate) const fn len(&self) -> usize {
+        self.transcript.steps.len()
     }
 
     pub(crate) fn finish(self) -> Transcript {
@@ -85,8 +107,56 @@ impl Story {
         }
     }
 
+    /// Adds one item of a source that writes a model message as several: what the model wrote
+    /// without anything between came from one call, and continues its first item.
+    pub(crate) fn item(&mut self, message: Message, at: Option<Micros>) {
+        let by_model = message.author == Author::Model && message.role == Role::Assistant;
+        if by_model && self.answers_nothing() {
+            self.called_at(None, at);
+        }
+        let head = self.head.filter(|_| by_model);
+        let link = head.map_or(Link::None, Link::Continues);
+        let number = self.messages;
+        let step = Step::Message { message, at, link };
+        self.transcript.steps.push(step);
+        self.messages = self.messages.saturating_add(1);
+        self.head = by_model.then(|| head.unwrap_or(number));
+        self.waits = false;
+    }
+
+    /// Whether what the model says now is the answer to a call that is not told yet.
+    pub(crate) const fn answers_nothing(&self) -> bool {
+        self.head.is_none() && !self.waits
+    }
+
+    /// How many messages it has.
+    pub(crate) const fn messages_told(&self) -> usize {
+        self.messages
+    }
+
+    /// The source went back: these messages are no longer on its path.
+    pub(crate) fn rewound(&mut self, gone: Vec<usize>, at: Option<Micros>) {
+        self.head = None;
+        self.waits = false;
+        self.transcript.steps.push(Step::Rewound { gone, at });
+    }
+
+    /// The source replaced all that stood before by a summary.
+    pub(crate) fn compacted(&mut self, summary: Message, rest: Fields, at: Option<Micros>) {
+        self.head = None;
+        self.waits = false;
+        let step = Step::Compacted { summary, rest, at };
+        self.transcript.steps.push(step);
+    }
+
     pub(crate) fn called(&mut self, model: Option<String>) {
-        self.transcript.steps.push(Step::Called { model, at: None });
+        self.called_at(model, None);
+    }
+
+    pub(crate) fn called_at(&mut self, model: Option<String>, at: Option<Micros>) {
+        self.head = None;
+        self.waits = true;
+        self.transcript.steps.push(Step::Called { model, at });
     }
 
     pub(crate) fn returned(
@@ -110,7 +180,7 @@ impl Story {
             what,
             place,
             content,
-            at: None,
+            at: self.time,
             warn,
         });
     }
@@ -119,6 +189,21 @@ impl Story {
     pub(crate) fn leftovers(&mut self, fields: &Fields) {
         if !fields.is_empty() {
             self.noted("record", Some(json::write_object(fields)), false);
+        }
+    }
+
+    /// Notes a field that is no conversation: whole, or a note an element where that is large.
+    pub(crate) fn kept(&mut self, what: &str, value: Json) {
+        if json::is_null(&value) {
+            return;
+        }
+        match json::array(&value).filter(|_| value.0.len() > NOTE_BYTES) {
+            Some(elements) => {
+                for element in elements {
+                    self.noted(what, Some(element), false);
+                }
+            }
+            None => self.noted(what, Some(value), false),
         }
     }
 
@@ -138,6 +223,21 @@ impl Story {
 pub(crate) trait Records {
     /// The format's name.
     const FORMAT: &'static str;
+
+    /// The field of a request that holds the conversation.
+    const LIST: &'static str = "messages";
+
+    /// Whether an object is a message that stands alone.
+    fn is_message(&self, fields: &Fields) -> bool {
+        json::field(fields, "role").is_some()
+            && json::field(fields, Self::LIST).is_none()
+            && !self.is_response(fields)
+    }
+
+    /// Adds a message of the history.
+    fn tell(&self, story: &mut Story, messages: Vec<Message>) {
+        story.history(messages);
+    }
 
     /// Reads a message into its neutral messages.
     fn message(&self, json: &Json) -> Option<Vec<Message>>;
@@ -169,7 +269,7 @@ pub(crate) fn read<F: Records>(
             }
         };
         let fields = json::object(&record);
-        let is_message = fields.as_ref().is_some_and(|f| is_message(format, f));
+        let is_message = fields.as_ref().is_some_and(|f| format.is_message(f));
         // Damage noted before the first record belongs to that record's transcript.
         if holds_record && !(bare && is_message) {
             transcripts.push(std::mem::replace(&mut story, Story::new(F::FORMAT)).finish());
@@ -189,15 +289,9 @@ pub(crate) fn read<F: Records>(
     transcripts
 }
 
-fn is_message<F: Records>(format: &F, fields: &Fields) -> bool {
-    json::field(fields, "role").is_some()
-        && json::field(fields, "messages").is_none()
-        && !format.is_response(fields)
-}
-
 fn history_message<F: Records>(format: &F, story: &mut Story, message: &Json) {
     match format.message(message) {
-        Some(messages) => story.history(messages),
+        Some(messages) => format.tell(story, messages),
         None => story.noted("a message that is no object", Some(message.clone()), true),
     }
 }
@@ -230,14 +324,15 @@ fn read_record<F: Records>(format: &F, story: &mut Story, mut fields: Fields) {
     {
         return read_exchange(format, story, fields);
     }
-    if json::field(&fields, "messages").is_some() {
+    if json::field(&fields, F::LIST).is_some() {
         return read_body_record(format, story, fields);
     }
     if json::field(&fields, "response").is_some() {
         return read_exchange(format, story, fields);
     }
     let what = format!(
-        "a record without messages, request or response; it was not read as {}",
+        "a record without {}, request or response; it was not read as {}",
+        F::LIST,
         F::FORMAT
     );
     story.noted(what, Some(json::write_object(&fields)), true);
@@ -279,7 +374,7 @@ fn read_body_record<F: Records>(format: &F, story: &mut Story, mut record: Field
         return finish_exchange(format, story, around, model);
     };
     let mut request: Fields = Vec::new();
-    for name in ["messages", "tools"] {
+    for name in [F::LIST, "tools"] {
         if let Some(value) = json::take(&mut record, name) {
             request.push((name.to_owned(), value));
         }
@@ -308,7 +403,7 @@ const AROUND: [&str; 8] = [
 
 fn read_body<F: Records>(format: &F, story: &mut Story, mut request: Fields) {
     let before = format.before(&mut request);
-    let messages = json::take(&mut request, "messages");
+    let messages = json::take(&mut request, F::LIST);
     story.configured(request);
     for message in before {
         story.messages(vec![message], None);
@@ -316,7 +411,8 @@ fn read_body<F: Records>(format: &F, story: &mut Story, mut request: Fields) {
     match messages.as_ref().map(|m| (m, json::array(m))) {
         Some((_, Some(list))) => list.iter().for_each(|m| history_message(format, story, m)),
         Some((other, None)) => {
-            story.noted("'messages' is no array", Some(other.clone()), true);
+            let what = format!("'{}' is no array", F::LIST);
+            story.noted(what, Some(other.clone()), true);
         }
         None => {}
     }

@@ -54,4 +54,74 @@ pub const FIXTURES: &[(&str, &str)] = &[
 {"type":"user","uuid":"r","parentUuid":"p","sessionId":"t","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"Seen."}]},"toolUseResult":{"agentId":"x"}}
 "#,
     ),
+    (
+        "openai-responses",
+        r#"{"id": "t", "request": {"model": "m", "instructions": "i", "input": [{"role": "user", "content": "Add."},
+{"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}, {"type": "function_call", "id": "fc_1",
+"call_id": "c", "name": "add", "arguments": "{}"}, {"type": "function_call_output", "call_id": "c", "output": "3"}]},
+"status": 200, "response": {"object": "response", "output": [{"type": "message", "role": "assistant", "id": "msg_1",
+"content": [{"type": "output_text", "text": "3", "annotations": []}]}], "usage": {"input_tokens": 3}}}"#,
+    ),
+    (
+        "mistral-chat",
+        r#"{"model": "m", "messages": [{"role": "user", "content":
+[{"type": "document_url", "document_url": "https://example.org/a.pdf"}]}, {"role": "assistant", "prefix": false,
+"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}, {"type": "text", "text": "A."}],
+"tool_calls": []}]}"#,
+    ),
+    (
+        "codex-rollout",
+        r#"{"timestamp":"2026-01-02T03:04:05.000Z","type":"session_meta","payload":{"id":"t","cwd":"/w"}}
+{"type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"Go."}]}}
+{"type":"event_msg","payload":{"type":"token_count","info":{"last_token_usage":{"input_tokens":3}}}}
+{"type":"response_item","payload":{"type":"reasoning","summary":[],"content":null,"encrypted_content":"x"}}
+{"type":"response_item","payload":{"type":"function_call","name":"ls","arguments":"{}","call_id":"c"}}
+{"type":"response_item","payload":{"type":"function_call_output","call_id":"c","output":"a"}}
+{"type":"compacted","payload":{"message":"All of it."}}
+"#,
+    ),
+    (
+        "codex-exec-stream",
+        r#"{"type":"thread.started","thread_id":"t"}
+{"type":"item.started","item":{"id":"i","type":"command_execution","command":"ls","status":"in_progress"}}
+{"type":"item.completed","item":{"id":"i","type":"command_execution","command":"ls","aggregated_output":"a","exit_code":0,"status":"completed"}}
+{"type":"item.completed","item":{"id":"j","type":"agent_message","text":"One file."}}
+{"type":"turn.completed","usage":{"input_tokens":3,"cached_input_tokens":1,"output_tokens":2}}
+"#,
+    ),
+    (
+        "agent-framework",
+        r#"{"id": "t", "config": {"assistant": {"model": "m"}}, "messages": [{"role": {"value": "assistant"}, "contents":
+[{"type": "function_call", "call_id": "c", "name": "add", "arguments": "{}", "exception": null}]}, {"role": {"value":
+"tool"}, "contents": [{"type": "function_result", "call_id": "c", "result": {"sum": 3}, "exception": null}]}]}"#,
+    ),
+    (
+        "inspect-log",
+        r#"{"eval": {"task": "t"}, "samples": [{"id": 1, "epoch": 1, "messages": [{"role": "user", "content":
+"attachment://00112233445566778899aabbccddeeff"}, {"id": "a", "role": "assistant", "content": "", "model": "m",
+"tool_calls": [{"id": "c", "function": "add", "arguments": {}}]}, {"role": "tool", "tool_call_id": "c", "function":
+"add", "content": "3"}], "events": [{"event": "model", "timestamp": "2026-01-02T03:04:05Z", "output": {"choices":
+[{"message": {"id": "a"}}], "usage": {"input_tokens": 3, "output_tokens": 1, "total_tokens": 4}}}], "attachments":
+{"00112233445566778899aabbccddeeff": "Add."}}]}"#,
+    ),
+    (
+        "mini-swe-traj",
+        r#"{"info": {"model_stats": {"api_calls": 1}}, "messages": [{"role": "user", "content": "Go."}, {"role": "assistant",
+"content": "", "tool_calls": [{"id": "c", "type": "function", "function": {"name": "bash", "arguments": "{}"}}], "extra":
+{"timestamp": 1.5, "response": {"model": "m", "choices": [], "usage": {"prompt_tokens": 3}}}}, {"role": "exit",
+"content": "done", "extra": {"exit_status": "Submitted"}}], "trajectory_format": "mini-swe-agent-1.1"}"#,
+    ),
+    (
+        "sweagent-traj",
+        r#"{"history": [{"role": "system", "content": "s", "agent": "main"}, {"role": "user", "content": "Go.", "agent":
+"main"}, {"role": "assistant", "content": "", "agent": "main", "thought": "", "action": "ls", "tool_calls": [{"id": "c",
+"type": "function", "function": {"name": "ls", "arguments": "{}"}}]}, {"role": "tool", "content": "a", "agent": "main",
+"tool_call_ids": ["c"]}], "trajectory": [{"action": "ls"}], "info": {"exit_status": "submitted"}}"#,
+    ),
+    (
+        "sharegpt",
+        r#"[{"conversations": [{"from": "human", "value": "Add."}, {"from": "function_call", "value":
+"{\"name\": \"add\", \"arguments\": {\"a\": 1}}"}, {"from": "observation", "value": "3"}], "tools": "[]", "chosen":
+{"from": "gpt", "value": "3"}, "rejected": {"from": "gpt", "value": "4"}}]"#,
+    ),
 ];

@@ -6,7 +6,7 @@ mod repair;
 mod write;
 
 pub use message::{read_message, write_message};
-pub(crate) use read::OpenAiChat;
+pub(crate) use read::{OpenAiChat, answer};
 pub use read::{read, usage};
 pub(crate) use repair::opener;
 pub(crate) use write::write_messages;

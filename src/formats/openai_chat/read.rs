@@ -57,22 +57,32 @@ impl Records for OpenAiChat {
         json::field(fields, "choices").is_some()
     }
 
-    fn answer(&self, story: &mut Story, mut response: Fields, at: Option<Micros>) {
-        let at = at.or_else(|| record::seconds(&response, "created"));
-        let usage = json::field(&response, "usage").and_then(usage);
-        let choices = json::take_as(&mut response, "choices", json::array).unwrap_or_default();
-        let mut choices = choices.into_iter();
-        let missing = match choices.next() {
-            Some(first) => !answer_choice(story, &mut response, &first, at),
-            None => true,
-        };
-        story.returned(usage, None, response, at);
-        if missing {
-            story.noted("the response holds no answer", None, true);
-        }
-        for other in choices {
-            story.noted("another choice of the same answer", Some(other), false);
-        }
+    fn answer(&self, story: &mut Story, response: Fields, at: Option<Micros>) {
+        answer(story, response, at, read_message);
+    }
+}
+
+/// Adds an answer whose message `read` reads.
+pub(crate) fn answer(
+    story: &mut Story,
+    mut response: Fields,
+    at: Option<Micros>,
+    read: fn(&Json) -> Option<Message>,
+) {
+    let at = at.or_else(|| record::seconds(&response, "created"));
+    let usage = json::field(&response, "usage").and_then(usage);
+    let choices = json::take_as(&mut response, "choices", json::array).unwrap_or_default();
+    let mut choices = choices.into_iter();
+    let missing = match choices.next() {
+        Some(first) => !answer_choice(story, &mut response, &first, at, read),
+        None => true,
+    };
+    story.returned(usage, None, response, at);
+    if missing {
+        story.noted("the response holds no answer", None, true);
+    }
+    for other in choices {
+        story.noted("another choice of the same answer", Some(other), false);
     }
 }
 
@@ -82,9 +92,10 @@ fn answer_choice(
     response: &mut Fields,
     choice: &Json,
     at: Option<Micros>,
+    read: fn(&Json) -> Option<Message>,
 ) -> bool {
     let mut fields = json::object(choice).unwrap_or_default();
-    let answer = json::take_as(&mut fields, "message", read_message);
+    let answer = json::take_as(&mut fields, "message", read);
     let found = answer.is_some();
     story.messages(answer.into_iter().collect(), at);
     let rest = if fields.is_empty() {

@@ -1,0 +1,141 @@
+//! Trajectories of SWE-agent: `history` is what the model saw; `trajectory`, the log of the agent's
+//! steps, repeats it and is kept as a note. Demonstrations were sent to the model, and come from
+//! another run: no model of this one wrote them.
+
+use std::io::{self, BufRead};
+
+use super::detect::{Reader, Sniff, by_pieces};
+use super::input::Piece;
+use super::record::Story;
+use super::{Transcript, json, openai_chat};
+use crate::log::{Author, Fields, Json, Message, Part, PartBody, Role, Shape};
+
+/// The format's name.
+pub const FORMAT: &str = "sweagent-traj";
+
+/// Fields of a message that are the agent's own.
+const OWN: [&str; 6] = [
+    "agent",
+    "thought",
+    "action",
+    "is_demo",
+    "message_type",
+    "cache_control",
+];
+
+/// The format.
+pub(crate) struct SweagentTraj;
+
+impl Reader for SweagentTraj {
+    fn name(&self) -> &'static str {
+        FORMAT
+    }
+
+    fn sniff(&self, record: &Fields) -> Sniff {
+        let history = json::field(record, "history").and_then(json::array);
+        let first = history.and_then(|history| history.first().and_then(json::object));
+        let agent = first.is_some_and(|first| json::field(&first, "agent").is_some());
+        let steps = json::field(record, "trajectory").and_then(json::array);
+        let has_history = json::field(record, "history").is_some();
+        Sniff::is(agent || (has_history && steps.is_some()))
+    }
+
+    fn read(
+        &self,
+        input: &mut dyn BufRead,
+        name: &str,
+        limit: usize,
+    ) -> io::Result<Vec<Transcript>> {
+        by_pieces(input, name, limit, |pieces| read(pieces))
+    }
+}
+
+fn read(pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
+    let mut told = Vec::new();
+    let mut notes = Story::new(FORMAT);
+    for Piece { place, value, .. } in pieces {
+        notes.at(&place);
+        match value.map(|json| (json::object(&json), json)) {
+            Err(damage) => notes.damaged(&place, damage),
+            Ok((Some(fields), _)) => told.push(run(fields, &place)),
+            Ok((None, json)) => {
+                notes.noted("this is no record: not a JSON object", Some(json), true);
+            }
+        }
+    }
+    if !notes.is_empty() {
+        told.push(notes.finish());
+    }
+    told
+}
+
+fn run(mut record: Fields, place: &str) -> Transcript {
+    let mut story = Story::new(FORMAT);
+    story.at(place);
+    let mut spoke = false;
+    match json::take_as(&mut record, "history", json::array) {
+        Some(history) => {
+            for json in &history {
+                match message(json, &mut spoke) {
+                    Some(message) => story.history(vec![message]),
+                    None => {
+                        let what = "a message that is no object";
+                        story.noted(what, Some(json.clone()), true);
+                    }
+                }
+            }
+        }
+        None => story.noted("a record without a history", None, true),
+    }
+    if let Some(steps) = json::take(&mut record, "trajectory") {
+        story.kept("trajectory", steps);
+    }
+    story.leftovers(&record);
+    story.finish()
+}
+
+/// Reads a message. What comes in the user's role once the model `spoke` is what its commands gave.
+fn message(json: &Json, spoke: &mut bool) -> Option<Message> {
+    let own = |(name, _): &(String, Json)| OWN.contains(&name.as_str());
+    let (around, fields): (Fields, Fields) = json::object(json)?.into_iter().partition(own);
+    let mut message = openai_chat::read_message(&json::write_object(&fields))?;
+    let demo = json::field(&around, "is_demo").and_then(json::boolean) == Some(true);
+    if demo || (message.author == Author::Person && *spoke) {
+        message.author = Author::Application;
+    }
+    *spoke |= message.author == Author::Model;
+    if message.role == Role::Tool {
+        name_calls(&mut message);
+    }
+    if let Some(source) = &mut message.source {
+        FORMAT.clone_into(&mut source.format);
+        source.around = around;
+    }
+    Some(message)
+}
+
+/// A tool's message names its calls in a list. Its words answer the first; the others have none.
+fn name_calls(message: &mut Message) {
+    let ids = |json: &Json| -> Option<Vec<String>> {
+        json::array(json)?.iter().map(json::string).collect()
+    };
+    let Some(ids) = json::take_as(&mut message.extra, "tool_call_ids", ids) else {
+        return;
+    };
+    let mut ids = ids.into_iter();
+    if let Some(PartBody::Result { call, .. }) = message.parts.first_mut().map(|p| &mut p.body) {
+        *call = ids.next();
+    }
+    message.parts.extend(ids.map(|id| Part {
+        body: PartBody::Result {
+            call: Some(id),
+            name: None,
+            content: Vec::new(),
+            shape: Shape::Absent,
+            error: None,
+            interim: false,
+            native: None,
+        },
+        extra: Fields::new(),
+    }));
+}
