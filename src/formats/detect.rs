@@ -4,7 +4,11 @@ use std::io::{self, BufRead};
 
 use super::input::{Piece, pieces};
 use super::json;
-use super::{Transcript, anthropic, claude_code, oasst_tree, openai_chat};
+use super::{
+    Transcript, adk_session, anthropic, bedrock_converse, claude_code, gemini_cli, gemini_contents,
+    langchain, langgraph_checkpoints, letta_af, oasst_tree, openai_chat, openhands_events,
+    vercel_uimessages,
+};
 use crate::log::{Fields, Json};
 
 /// How sure a record makes that its file is of a format.
@@ -50,6 +54,15 @@ pub trait Reader: Sync {
 const READERS: &[&dyn Reader] = &[
     &claude_code::ClaudeCode,
     &oasst_tree::OasstTree,
+    &gemini_cli::GeminiCli,
+    &adk_session::AdkSession,
+    &openhands_events::OpenHandsEvents,
+    &letta_af::LettaAf,
+    &langgraph_checkpoints::LangGraphCheckpoints,
+    &langchain::LangChain,
+    &vercel_uimessages::VercelUiMessages,
+    &gemini_contents::GeminiContents,
+    &bedrock_converse::BedrockConverse,
     &anthropic::Anthropic,
     &openai_chat::OpenAiChat,
 ];

@@ -5,18 +5,28 @@
 //! Steps are prefix-stable: a transcript of lines that grew begins with the steps it had before,
 //! but for the note of an [`UNFINISHED`] last record.
 
+pub mod adk_session;
 pub mod anthropic;
+pub mod bedrock_converse;
+mod blocks;
 pub mod claude_code;
 mod detect;
+pub mod gemini_cli;
+pub mod gemini_contents;
 pub mod input;
 pub mod json;
+pub mod langchain;
+pub mod langgraph_checkpoints;
+pub mod letta_af;
 pub mod lint;
 mod media;
 pub mod oasst_tree;
 pub mod openai_chat;
+pub mod openhands_events;
 mod record;
 mod render;
 mod tree;
+pub mod vercel_uimessages;
 mod wire;
 
 pub use detect::{Format, Reader, Sniff, detect};

@@ -55,7 +55,7 @@ fn read(pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
                 None => notes.noted("this is no message of a tree", Some(json), true),
             },
             Ok((None, json)) => {
-                notes.noted("this is no record: not a JSON object", Some(json), true)
+                notes.noted("this is no record: not a JSON object", Some(json), true);
             }
         }
     }

@@ -31,31 +31,59 @@ const DIFFERENT: &[(&str, Counts, &str)] = &[
         (81, 303, 75),
         "a call without a name is none",
     ),
+    (
+        "bedrock-converse/pydantic-a.jsonl",
+        (47, 179, 33),
+        "calls of a tool that the provider runs",
+    ),
+    ("gemini-cli/entire-114fcee3.json", (1, 15, 7), NOTICES),
+    ("gemini-cli/entire-14e52a66.json", (1, 8, 1), NOTICES),
+    ("gemini-cli/entire-15e9bccc.json", (1, 7, 2), NOTICES),
+    ("gemini-cli/entire-5031c97c.json", (1, 13, 6), NOTICES),
+    ("gemini-cli/entire-fb1968c9.json", (1, 10, 3), NOTICES),
+    (
+        "langgraph-checkpoints/tau-history-a0.json",
+        (1, 16, 2),
+        STATES,
+    ),
+    (
+        "langgraph-checkpoints/tau-history-a1.json",
+        (1, 16, 3),
+        STATES,
+    ),
+    (
+        "langgraph-checkpoints/tau-history-a2.json",
+        (1, 17, 5),
+        STATES,
+    ),
+    (
+        "letta-af/letta-test-agent.json",
+        (1, 16, 11),
+        "decisions about calls are no messages",
+    ),
+    (
+        "openhands-events/ohtab-mi5tpdrd.jsonl",
+        (1, 5, 1),
+        "a call without a name is none",
+    ),
 ];
+const STATES: &str = "messages of every state count, once each";
+const NOTICES: &str = "notices of the program are no messages";
 const LINES: &str = "lines of one session are one conversation";
 
 /// Formats that have no reader yet.
-const TO_COME: &[&str] = &[
-    "adk-session",
+pub const TO_COME: &[&str] = &[
     "agent-framework",
-    "bedrock-converse",
     "chatgpt-export",
     "codex-exec-stream",
     "codex-rollout",
-    "gemini-cli",
-    "gemini-contents",
     "inspect-log",
-    "langchain",
-    "langgraph-checkpoints",
-    "letta-af",
     "mini-swe-traj",
     "mistral-chat",
     "openai-responses",
-    "openhands-events",
     "rejected-requests",
     "sharegpt",
     "sweagent-traj",
-    "vercel-uimessages",
     "webui-export",
 ];
 
