@@ -187,7 +187,7 @@ fn gemini_cli_expands_calls_and_keeps_notices_apart() {
     let read = one("gemini-cli", text);
     assert_eq!(
         told(&read),
-        "record user call assistant back tool tool call assistant back info"
+        "record user call assistant back tool tool call assistant info"
     );
     assert_eq!(
         all(&read),
@@ -199,6 +199,59 @@ fn gemini_cli_expands_calls_and_keeps_notices_apart() {
             "'done'"
         ]
     );
+}
+
+const SESSION: &str = r#"{"sessionId":"s","projectHash":"p","startTime":"2026-09-10T18:13:00Z","messages":[],"kind":"main"}
+{"id":"a","timestamp":"2026-09-10T18:13:01Z","type":"user","content":"go"}
+{"id":"b","type":"gemini","content":"","thoughts":[{"subject":"S","description":"D"}],"tokens":null}
+{"id":"b","type":"gemini","content":"hm","thoughts":[{"subject":"S","description":"D"}],"tokens":{"input":9,"output":2},"toolCalls":[{"id":"1","name":"w","args":{},"status":"executing"}]}
+{"id":"b","type":"gemini","content":"hm","thoughts":[{"subject":"S","description":"D"}],"tokens":{"input":9,"output":2},"toolCalls":[{"id":"1","name":"w","args":{},"status":"success","result":[{"functionResponse":{"id":"1","name":"w","response":{}}}]}]}
+{"$set":{"lastUpdated":"2026-09-10T18:14:00Z"}}
+{"id":"c","type":"info","content":"note"}
+{"id":"c","type":"info","content":"note"}
+{"id":"d","type":"user","content":"more"}
+{"$rewindTo":"d"}
+{"id":"e","type":"user","content":"else"}
+{"$set":{"messages":[{"id":"x","type":"user","content":"summary"},{"id":"e","type":"user","content":"else"}]}}
+{"id":"f","type":"gemini","content":"yes","model":"m"}
+{"id":"f","type":"gemini","content":"no","model":"m"}
+{"$rewindTo":"nowhere"}
+"#;
+
+#[test]
+fn gemini_cli_lines_write_messages_anew_and_say_what_left() {
+    let read = one("gemini-cli", SESSION);
+    assert_eq!(read.id.as_deref(), Some("s"));
+    assert_eq!(
+        told(&read),
+        "record user call assistant +assistant back tool $set info user gone[4] user gone[0, 1, 2, 3] user \
+         call assistant gone[7] call assistant gone[5, 6, 8]"
+    );
+    assert_eq!(
+        all(&read),
+        [
+            "'go'",
+            "thought 'S\nD' -",
+            "'hm', w#1({})",
+            "w#1={}",
+            "'more'",
+            "'else'",
+            "'summary'",
+            "'yes'",
+            "'no'"
+        ]
+    );
+    let authors: Vec<Author> = messages(&read).iter().map(|m| m.author).collect();
+    assert_eq!(authors[5], Author::Person);
+    assert_eq!(
+        authors[6],
+        Author::Application,
+        "a compression put it there"
+    );
+    for (end, _) in SESSION.match_indices('\n') {
+        let part = one("gemini-cli", &SESSION[..end]);
+        assert_eq!(part.steps[..], read.steps[..part.steps.len()], "{end}");
+    }
 }
 
 #[test]
@@ -587,4 +640,80 @@ fn one_message_of_the_ai_sdk_is_many_steps() {
         ]
     );
     assert_eq!(messages(&read)[0].role, Role::User);
+}
+
+/// The JSON strings of a text that are values, as they are written.
+fn values(text: &str) -> std::collections::BTreeSet<&str> {
+    let (mut found, mut rest) = (std::collections::BTreeSet::new(), text);
+    while let Some((_, after)) = rest.split_once('"') {
+        let mut escaped = false;
+        let end = after.find(|c| {
+            let ends = c == '"' && !escaped;
+            escaped = c == '\\' && !escaped;
+            ends
+        });
+        let Some((value, after)) = end.and_then(|end| after.split_at_checked(end)) else {
+            break;
+        };
+        rest = &after[1..];
+        if !rest.trim_start().starts_with(':') {
+            found.insert(value);
+        }
+    }
+    found
+}
+
+/// What the names of kinds, roles and states became in the neutral form.
+const NAMES: &[&str] = &[
+    "user",
+    "model",
+    "assistant",
+    "system",
+    "tool",
+    "human",
+    "ai",
+    "constructor",
+    "text",
+    "message",
+    "reasoning",
+    "thinking",
+    "success",
+    "error",
+    "cancelled",
+    "function",
+    "step-start",
+];
+
+#[test]
+fn no_text_of_a_recorded_file_is_lost() {
+    let mut lost = Vec::new();
+    for folder in [
+        "adk-session",
+        "bedrock-converse",
+        "gemini-cli",
+        "gemini-contents",
+        "langchain",
+        "langgraph-checkpoints",
+        "letta-af",
+        "openhands-events",
+        "vercel-uimessages",
+    ] {
+        for file in super::files::data(folder).unwrap_or_default() {
+            let text = std::fs::read_to_string(&file).unwrap();
+            let (_, transcripts) = super::counts::read(&file);
+            let kept = format!("{transcripts:?}");
+            let inner = |text: &str| {
+                let shown = format!("{text:?}");
+                shown[1..shown.len() - 1].to_owned()
+            };
+            for value in values(&text).into_iter().take(3_000) {
+                let said: String = serde_json::from_str(&format!("\"{value}\"")).unwrap();
+                let found = kept.contains(&inner(value)) || kept.contains(&inner(&said));
+                if !found && !NAMES.contains(&value) {
+                    lost.push(format!("{}: {value:.80}", file.display()));
+                }
+            }
+        }
+    }
+    assert!(lost.is_empty(), "{}\n{}", lost.len(), lost.join("\n"));
 }
