@@ -7,6 +7,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, BufRead};
+use std::rc::Rc;
 
 use super::detect::{Reader, Sniff, by_pieces};
 use super::input::Piece;
@@ -165,7 +166,7 @@ struct Differences {
 /// A snapshot still to be compared: with its parent's state and how many messages the path has.
 struct Left {
     at: usize,
-    held: Vec<Held>,
+    held: Rc<Vec<Held>>,
     count: usize,
 }
 
@@ -221,7 +222,7 @@ impl Differences {
     fn compare_from(&mut self, root: usize) {
         let mut left = VecDeque::from([Left {
             at: root,
-            held: Vec::new(),
+            held: Rc::default(),
             count: 0,
         }]);
         while let Some(Left { at, held, count }) = left.pop_front() {
@@ -233,12 +234,13 @@ impl Differences {
             if place.is_some() {
                 continue;
             }
-            let (steps, held, count) = compare(snapshot, held, count);
+            let (steps, held, count) = compare(snapshot, &held, count);
+            let held = Rc::new(held);
             *place = Some(steps);
             for child in self.children.get(&at).into_iter().flatten() {
                 left.push_back(Left {
                     at: *child,
-                    held: held.clone(),
+                    held: Rc::clone(&held),
                     count,
                 });
             }
@@ -246,11 +248,7 @@ impl Differences {
     }
 }
 
-fn compare(
-    snapshot: &mut Snapshot,
-    held: Vec<Held>,
-    count: usize,
-) -> (Vec<Step>, Vec<Held>, usize) {
+fn compare(snapshot: &mut Snapshot, held: &[Held], count: usize) -> (Vec<Step>, Vec<Held>, usize) {
     let mut story = Story::new(FORMAT);
     story.at(&snapshot.place);
     let before: HashMap<&str, &Held> = held.iter().map(|h| (h.key.as_str(), h)).collect();

@@ -53,7 +53,8 @@ const KINDS: [&str; 3] = [
 fn read(pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
     let mut log = EventLog {
         story: Story::new(FORMAT),
-        held: Vec::new(),
+        held: HashMap::new(),
+        newest: String::new(),
         written: HashMap::new(),
         acted: HashSet::new(),
         response: None,
@@ -86,7 +87,9 @@ struct Waiting {
 struct EventLog {
     story: Story,
     /// The messages in the window by the event each came from.
-    held: Vec<(String, usize)>,
+    held: HashMap<String, Vec<usize>>,
+    /// The newest event with a message.
+    newest: String,
     /// Calls that a message told, which wait for the message with their result: with what the
     /// observation says meanwhile.
     written: HashMap<String, Option<Waiting>>,
@@ -192,7 +195,9 @@ impl EventLog {
         let calls: Vec<Part> = calls.iter().map(blocks::call).collect();
         let ids: Vec<String> = calls.iter().filter_map(call_id).collect();
         if !ids.is_empty() && ids.iter().all(|id| self.acted.contains(id)) {
-            self.acted.retain(|id| !ids.contains(id));
+            for id in &ids {
+                self.acted.remove(id);
+            }
             return self.story.noted("MessageEvent", Some(whole), false);
         }
         self.give_up_waiting();
@@ -277,10 +282,12 @@ impl EventLog {
     fn condensation(&mut self, mut fields: Fields, whole: Json, at: Option<Micros>) {
         let forgotten = json::take_as(&mut fields, "forgotten_event_ids", json::array);
         let forgotten = forgotten.unwrap_or_default();
-        let forgotten: HashSet<String> = forgotten.iter().filter_map(json::string).collect();
         let summary = json::take_as(&mut fields, "summary", json::string);
-        let gone = self.held.extract_if(.., |(id, _)| forgotten.contains(id));
-        let gone: Vec<usize> = gone.map(|(_, number)| number).collect();
+        let forgotten = forgotten.iter().filter_map(json::string);
+        let mut gone: Vec<usize> = forgotten
+            .flat_map(|id| self.held.remove(&id).unwrap_or_default())
+            .collect();
+        gone.sort_unstable();
         let summary = summary.map(|words| {
             let content = (vec![Part::text(words)], Shape::Text);
             made(Role::User, Author::Application, content, fields)
@@ -308,12 +315,12 @@ impl EventLog {
     }
 
     fn remember(&mut self, message: &Message, number: usize) {
-        let id = message.source.as_ref().and_then(|s| s.id.clone());
         // What stands behind a message leaves with it.
-        let before = || self.held.last().map(|(id, _)| id.clone());
-        if let Some(id) = id.or_else(before) {
-            self.held.push((id, number));
+        if let Some(id) = message.source.as_ref().and_then(|s| s.id.clone()) {
+            self.newest = id;
         }
+        let held = self.held.entry(self.newest.clone()).or_default();
+        held.push(number);
     }
 }
 

@@ -684,20 +684,44 @@ const NAMES: &[&str] = &[
     "step-start",
 ];
 
+/// The formats that are looked at here.
+const OURS: [&str; 9] = [
+    "adk-session",
+    "bedrock-converse",
+    "gemini-cli",
+    "gemini-contents",
+    "langchain",
+    "langgraph-checkpoints",
+    "letta-af",
+    "openhands-events",
+    "vercel-uimessages",
+];
+
+#[test]
+fn no_file_of_another_format_is_claimed() {
+    for folder in super::files::data("").unwrap_or_default() {
+        let name = folder.file_name().unwrap().to_str().unwrap();
+        // The records of rejected requests name their own formats.
+        if !folder.is_dir() || OURS.contains(&name) || name == "rejected-requests" {
+            continue;
+        }
+        for file in super::files::data(name).unwrap() {
+            let bytes = std::fs::read(&file).unwrap();
+            let found: Vec<_> = ctxlog::formats::input::pieces(bytes.as_slice(), "f", RECORD_LIMIT)
+                .take(200)
+                .map(Result::unwrap)
+                .collect();
+            let format = detect(&found).map(Format::name);
+            let claimed = format.is_some_and(|format| OURS.contains(&format));
+            assert!(!claimed, "{}: {format:?}", file.display());
+        }
+    }
+}
+
 #[test]
 fn no_text_of_a_recorded_file_is_lost() {
     let mut lost = Vec::new();
-    for folder in [
-        "adk-session",
-        "bedrock-converse",
-        "gemini-cli",
-        "gemini-contents",
-        "langchain",
-        "langgraph-checkpoints",
-        "letta-af",
-        "openhands-events",
-        "vercel-uimessages",
-    ] {
+    for folder in OURS {
         for file in super::files::data(folder).unwrap_or_default() {
             let text = std::fs::read_to_string(&file).unwrap();
             let (_, transcripts) = super::counts::read(&file);
