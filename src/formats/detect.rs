@@ -5,9 +5,11 @@ use std::io::{self, BufRead};
 use super::input::{Piece, pieces};
 use super::json;
 use super::{
-    Transcript, agent_framework, anthropic, chatgpt_export, claude_code, codex_exec_stream,
-    codex_rollout, inspect_log, mini_swe_traj, mistral_chat, oasst_tree, openai_chat,
-    openai_responses, sharegpt, sweagent_traj, webui_export,
+    Transcript, adk_session, agent_framework, anthropic, bedrock_converse, chatgpt_export,
+    claude_code, codex_exec_stream, codex_rollout, gemini_cli, gemini_contents, inspect_log,
+    langchain, langgraph_checkpoints, letta_af, mini_swe_traj, mistral_chat, oasst_tree,
+    openai_chat, openai_responses, openhands_events, sharegpt, sweagent_traj, vercel_uimessages,
+    webui_export,
 };
 use crate::log::{Fields, Json};
 
@@ -65,6 +67,15 @@ const READERS: &[&dyn Reader] = &[
     &sharegpt::ShareGpt,
     &mistral_chat::MistralChat,
     &openai_responses::OpenAiResponses,
+    &gemini_cli::GeminiCli,
+    &adk_session::AdkSession,
+    &openhands_events::OpenHandsEvents,
+    &letta_af::LettaAf,
+    &langgraph_checkpoints::LangGraphCheckpoints,
+    &langchain::LangChain,
+    &vercel_uimessages::VercelUiMessages,
+    &gemini_contents::GeminiContents,
+    &bedrock_converse::BedrockConverse,
     &anthropic::Anthropic,
     &openai_chat::OpenAiChat,
 ];

@@ -5,16 +5,24 @@
 //! Steps are prefix-stable: a transcript of lines that grew begins with the steps it had before,
 //! but for the note of an [`UNFINISHED`] last record.
 
+pub mod adk_session;
 pub mod agent_framework;
 pub mod anthropic;
+pub mod bedrock_converse;
+mod blocks;
 pub mod chatgpt_export;
 pub mod claude_code;
 pub mod codex_exec_stream;
 pub mod codex_rollout;
 mod detect;
+pub mod gemini_cli;
+pub mod gemini_contents;
 pub mod input;
 pub mod inspect_log;
 pub mod json;
+pub mod langchain;
+pub mod langgraph_checkpoints;
+pub mod letta_af;
 pub mod lint;
 mod media;
 pub mod mini_swe_traj;
@@ -22,11 +30,13 @@ pub mod mistral_chat;
 pub mod oasst_tree;
 pub mod openai_chat;
 pub mod openai_responses;
+pub mod openhands_events;
 mod record;
 mod render;
 pub mod sharegpt;
 pub mod sweagent_traj;
 mod tree;
+pub mod vercel_uimessages;
 pub mod webui_export;
 mod wire;
 

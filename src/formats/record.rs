@@ -2,8 +2,10 @@
 
 use super::input::{Damage, Piece};
 use super::json::{self, Writer};
-use super::{Link, Step, Transcript, Usage};
-use crate::log::{Author, Fields, Json, Message, Micros, Role};
+use super::{Begins, Link, Step, Transcript, Usage};
+use crate::log::{
+    Author, Block, BlockBody, Fields, Json, Media, Message, Micros, Part, PartBody, Role, Source,
+};
 
 /// A note above this size is told in pieces.
 const NOTE_BYTES: usize = 4 << 20;
@@ -92,6 +94,13 @@ impl Story {
         self.messages(messages, at);
     }
 
+    /// Adds a message that hangs together with an earlier one.
+    pub(crate) fn linked(&mut self, message: Message, at: Option<Micros>, link: Link) {
+        let step = Step::Message { message, at, link };
+        self.transcript.steps.push(step);
+        self.messages = self.messages.saturating_add(1);
+    }
+
     pub(crate) fn messages(&mut self, messages: Vec<Message>, at: Option<Micros>) {
         let first = self.messages;
         for (n, message) in messages.into_iter().enumerate() {
@@ -100,10 +109,7 @@ impl Story {
             } else {
                 Link::SameSource(first)
             };
-            self.transcript
-                .steps
-                .push(Step::Message { message, at, link });
-            self.messages = self.messages.saturating_add(1);
+            self.linked(message, at, link);
         }
     }
 
@@ -157,6 +163,15 @@ impl Story {
         self.head = None;
         self.waits = true;
         self.transcript.steps.push(Step::Called { model, at });
+    }
+
+    /// How many messages it holds: the number of the next one.
+    pub(crate) const fn count(&self) -> usize {
+        self.messages
+    }
+
+    pub(crate) fn push(&mut self, step: Step) {
+        self.transcript.steps.push(step);
     }
 
     pub(crate) fn returned(
@@ -219,6 +234,53 @@ impl Story {
     }
 }
 
+/// Reads a file whose records are conversations by themselves. What is damaged is noted on the
+/// conversation before it, or on the first.
+pub(crate) fn each(
+    format: &'static str,
+    pieces: &mut dyn Iterator<Item = Piece>,
+    mut read: impl FnMut(&str, Fields) -> Vec<Transcript>,
+) -> Vec<Transcript> {
+    let mut told: Vec<Transcript> = Vec::new();
+    let mut early = Story::new(format).finish();
+    for Piece { place, value, .. } in pieces {
+        let mut notes = Story::new(format);
+        notes.at(&place);
+        match value.map(|json| (json::object(&json), json)) {
+            Ok((Some(fields), _)) => {
+                told.extend(read(&place, fields));
+                continue;
+            }
+            Ok((None, json)) => {
+                notes.noted("this is no record: not a JSON object", Some(json), true);
+            }
+            Err(damage) => notes.damaged(&place, damage),
+        }
+        let place = told.last_mut().unwrap_or(&mut early);
+        place.steps.extend(notes.finish().steps);
+    }
+    let alone = told.iter().all(|t| t.begins == Begins::Own);
+    match told.first_mut().filter(|_| alone) {
+        Some(first) => drop(first.steps.splice(0..0, early.steps)),
+        // Branches count the steps they share.
+        None if early.steps.is_empty() => {}
+        None => told.push(early),
+    }
+    told
+}
+
+/// Reads a record into one conversation.
+pub(crate) fn one(
+    format: &'static str,
+    place: &str,
+    read: impl FnOnce(&mut Story),
+) -> Vec<Transcript> {
+    let mut story = Story::new(format);
+    story.at(place);
+    read(&mut story);
+    vec![story.finish()]
+}
+
 /// How a format reads what is its own; everything else is shared.
 pub(crate) trait Records {
     /// The format's name.
@@ -237,6 +299,11 @@ pub(crate) trait Records {
     /// Adds a message of the history.
     fn tell(&self, story: &mut Story, messages: Vec<Message>) {
         story.history(messages);
+    }
+
+    /// The model that an answer came from, as the answer says, or the address it came from.
+    fn model(&self, response: &Fields, _endpoint: &str) -> Option<String> {
+        json::text_field(response, "model")
     }
 
     /// Reads a message into its neutral messages.
@@ -309,7 +376,7 @@ fn read_record<F: Records>(format: &F, story: &mut Story, mut fields: Fields) {
         return story.noted(what, Some(json::write_object(&fields)), true);
     }
     if format.is_response(&fields) {
-        story.called(json::text_field(&fields, "model"));
+        story.called(format.model(&fields, ""));
         return format.answer(story, fields, None);
     }
     if let Some(messages) = json::take_as(&mut fields, "traj", json::array) {
@@ -431,7 +498,9 @@ fn finish_exchange<F: Records>(
         .as_ref()
         .and_then(json::object)
         .filter(|f| !f.is_empty());
-    let spoken_by = || answered.as_ref().and_then(|f| json::text_field(f, "model"));
+    let endpoint = json::text_field(&record, "endpoint").unwrap_or_default();
+    let said = answered.clone().unwrap_or_default();
+    let spoken_by = || format.model(&said, &endpoint);
     story.called(model.or_else(spoken_by));
     match (answered, response) {
         (Some(fields), _) if status.is_some_and(|s| s >= 400) || is_failure(format, &fields) => {
@@ -499,4 +568,90 @@ pub(crate) fn take_answer(response: &mut Fields) -> Json {
         answer.field("content", &content.0);
     }
     answer.finish()
+}
+
+/// A message of one source, from which results stand apart: those that a user's message holds become
+/// a tool's message, and what else it holds a message behind it. The second shares the first's source.
+pub(crate) fn apart(message: Message) -> Vec<Message> {
+    let is_result = |part: &Part| matches!(part.body, PartBody::Result { native: None, .. });
+    if message.role != Role::User || !message.parts.iter().any(is_result) {
+        return vec![message];
+    }
+    let (results, words): (Vec<_>, Vec<_>) = message.parts.into_iter().partition(is_result);
+    let beside = Message {
+        parts: words,
+        shape: message.shape,
+        extra: Fields::new(),
+        source: message.source.clone().map(|source| Source {
+            around: Fields::new(),
+            ..source
+        }),
+        ..Message::new(Role::User, message.author, Vec::new())
+    };
+    let first = Message {
+        role: Role::Tool,
+        author: Author::Tool,
+        parts: results,
+        ..message
+    };
+    let words = (!beside.parts.is_empty()).then_some(beside);
+    std::iter::once(first).chain(words).collect()
+}
+
+/// Who speaks in a role, where nothing else says so.
+pub(crate) fn author_of(role: &Role) -> Author {
+    match role {
+        Role::User => Author::Person,
+        Role::Assistant => Author::Model,
+        Role::Tool => Author::Tool,
+        Role::System | Role::Developer | Role::Other(_) => Author::Application,
+    }
+}
+
+/// A part with nothing beside its body.
+pub(crate) fn plain(body: PartBody) -> Part {
+    Part {
+        body,
+        extra: Fields::new(),
+    }
+}
+
+/// A part that only its provider understands.
+pub(crate) fn opaque(kind: &str, whole: &Json) -> Part {
+    plain(PartBody::Block(BlockBody::Opaque(
+        kind.to_owned(),
+        whole.clone(),
+    )))
+}
+
+/// What a part is inside a result: parts that are no blocks are kept whole.
+pub(crate) fn block(part: Part, whole: &Json) -> Block {
+    match part.body {
+        PartBody::Block(body) => Block {
+            body,
+            extra: part.extra,
+        },
+        _ => Block {
+            body: BlockBody::Opaque(String::new(), whole.clone()),
+            extra: Fields::new(),
+        },
+    }
+}
+
+/// A text block.
+pub(crate) fn words(text: impl Into<String>) -> Block {
+    Block {
+        body: BlockBody::Text(text.into()),
+        extra: Fields::new(),
+    }
+}
+
+/// The kind of media of a MIME type.
+pub(crate) fn media_kind(mime: &str) -> Media {
+    match mime.split_once('/') {
+        Some(("image", _)) => Media::Image,
+        Some(("audio", _)) => Media::Audio,
+        Some(("video", _)) => Media::Video,
+        _ => Media::File,
+    }
 }

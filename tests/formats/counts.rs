@@ -92,28 +92,54 @@ const DIFFERENT: &[(&str, Counts, &str)] = &[
         (2, 21, 4),
         "a word to a tool is a call of it",
     ),
+    (
+        "bedrock-converse/pydantic-a.jsonl",
+        (47, 179, 33),
+        "calls of a tool that the provider runs",
+    ),
+    ("gemini-cli/entire-114fcee3.json", (1, 15, 7), NOTICES),
+    ("gemini-cli/entire-14e52a66.json", (1, 8, 1), NOTICES),
+    ("gemini-cli/entire-15e9bccc.json", (1, 7, 2), NOTICES),
+    ("gemini-cli/entire-5031c97c.json", (1, 13, 6), NOTICES),
+    ("gemini-cli/entire-fb1968c9.json", (1, 10, 3), NOTICES),
+    (
+        "langgraph-checkpoints/tau-history-a0.json",
+        (1, 16, 2),
+        STATES,
+    ),
+    (
+        "langgraph-checkpoints/tau-history-a1.json",
+        (1, 16, 3),
+        STATES,
+    ),
+    (
+        "langgraph-checkpoints/tau-history-a2.json",
+        (1, 17, 5),
+        STATES,
+    ),
+    (
+        "letta-af/letta-test-agent.json",
+        (1, 16, 11),
+        "decisions about calls are no messages",
+    ),
+    (
+        "openhands-events/ohtab-mi5tpdrd.jsonl",
+        (1, 5, 1),
+        "a call without a name is none",
+    ),
 ];
 const RAN: &str = "a command that ran is a call and its result";
 const EVENTS: &str = "events that repeat items are no messages, items are";
 const EXIT: &str = "the message of the role 'exit' is none";
+const STATES: &str = "messages of every state count, once each";
+const NOTICES: &str = "notices of the program are no messages";
 const LINES: &str = "lines of one session are one conversation";
 
 /// Files that show nothing of the format whose folder they lie in, and what they are read as.
 const READ_AS: &[(&str, &str)] = &[("mini-swe-traj/mini-github-issue.json", "openai-chat")];
 
 /// Formats that have no reader yet.
-pub const TO_COME: &[&str] = &[
-    "adk-session",
-    "bedrock-converse",
-    "gemini-cli",
-    "gemini-contents",
-    "langchain",
-    "langgraph-checkpoints",
-    "letta-af",
-    "openhands-events",
-    "rejected-requests",
-    "vercel-uimessages",
-];
+pub const TO_COME: &[&str] = &["rejected-requests"];
 
 /// The page's counts by file.
 fn expected() -> Option<BTreeMap<String, Counts>> {

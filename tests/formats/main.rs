@@ -5,5 +5,6 @@ mod counts;
 #[path = "../common/data.rs"]
 mod files;
 mod fixtures;
+mod frameworks;
 mod laws;
 mod rules;

@@ -1,7 +1,7 @@
 //! One Anthropic message and its neutral form.
 
 use crate::formats::json::{self, Writer};
-use crate::formats::{mark, write_block};
+use crate::formats::{mark, record, write_block};
 use crate::log::{
     Author, Block, BlockBody, Fields, Json, Media, Message, Part, PartBody, Role, Shape, Source,
 };
@@ -20,13 +20,18 @@ pub fn read_message(message: &Json, format: &str) -> Option<Vec<Message>> {
     let mut extra = json::object(message)?;
     let role = json::take_as(&mut extra, "role", json::string).unwrap_or_default();
     let (parts, shape) = take_parts(&mut extra);
-    let mut messages = split(read_role(role), parts, shape, extra);
-    for message in &mut messages {
-        message.source = Some(Source {
+    let role = read_role(role);
+    let mut messages = record::apart(Message {
+        author: record::author_of(&role),
+        role,
+        parts,
+        shape,
+        extra,
+        source: Some(Source {
             format: format.to_owned(),
             ..Source::default()
-        });
-    }
+        }),
+    });
     keep_verbatim(&mut messages, message);
     Some(messages)
 }
@@ -141,42 +146,6 @@ fn read_role(name: String) -> Role {
     match Role::from_name(&name) {
         Role::Tool | Role::Developer => Role::Other(format!("other:{name}")),
         known => known,
-    }
-}
-
-fn is_result(part: &Part) -> bool {
-    matches!(part.body, PartBody::Result { native: None, .. })
-}
-
-fn split(role: Role, parts: Vec<Part>, shape: Shape, extra: Fields) -> Vec<Message> {
-    let message = |role: Role, parts, extra| {
-        let author = author_of(&role);
-        Message {
-            role,
-            author,
-            parts,
-            shape,
-            extra,
-            source: None,
-        }
-    };
-    if role != Role::User || !parts.iter().any(is_result) {
-        return vec![message(role, parts, extra)];
-    }
-    let (results, words): (Vec<_>, Vec<_>) = parts.into_iter().partition(is_result);
-    let mut messages = vec![message(Role::Tool, results, extra)];
-    if !words.is_empty() {
-        messages.push(message(Role::User, words, Fields::new()));
-    }
-    messages
-}
-
-fn author_of(role: &Role) -> Author {
-    match role {
-        Role::User => Author::Person,
-        Role::Assistant => Author::Model,
-        Role::Tool => Author::Tool,
-        Role::System | Role::Developer | Role::Other(_) => Author::Application,
     }
 }
 
