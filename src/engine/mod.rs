@@ -29,6 +29,7 @@ mod stage;
 mod summarize_command;
 mod summarizer;
 mod views;
+mod wordless;
 
 pub use adopt::Adopted;
 pub use append::Options;

@@ -327,7 +327,7 @@ impl Conversation {
     }
 
     /// The note of a recall that a message of the application's is the answer to: it stands behind it.
-    fn recall_of(&self, entry: &Entry) -> Option<Seq> {
+    pub(super) fn recall_of(&self, entry: &Entry) -> Option<Seq> {
         let next = entry.seq.next();
         match &entry.body {
             Body::Appended(a) if a.skeleton.author == Author::Application => {}
