@@ -1,13 +1,14 @@
 //! `verify`: does the log hang together? Chain, payloads, windows, laws; and what that cannot show.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::sync::mpsc;
 use std::thread;
 
 use serde::Serialize;
 
 use crate::engine::{Error, Store};
-use crate::log::{Body, Entry, Hash, Head, Provenance, Redacted, Seq};
+use crate::log::{Body, Entry, Hash, Head, Kind, Provenance, Redacted, Seq};
 use crate::store::{Backend, Listed, StoreError};
 use crate::window::Passing;
 
@@ -115,6 +116,7 @@ pub(super) fn verify_by(
         let head = check.pass(hands, store.backend(), progress)?;
         let named = check.state.named();
         if named.is_empty() {
+            check.destroyed.ask_forks(store, listed);
             return Ok(check.finish(head));
         }
         remember.extend(named);
@@ -436,6 +438,8 @@ struct Destroyed {
     held: Option<Seq>,
     /// The entries that say so.
     said: Vec<(Seq, Redacted)>,
+    /// What forks say of what they share, each up to where it left.
+    forks: Vec<(Seq, Redacted)>,
 }
 
 impl Destroyed {
@@ -453,7 +457,40 @@ impl Destroyed {
     }
 
     fn says(&self, (seq, index): (Seq, u32)) -> bool {
-        self.said.iter().any(|(_, said)| said.names(seq, index))
+        let forks = self.forks.iter().filter(|(last, _)| seq <= *last);
+        let said = self.said.iter().chain(forks);
+        said.map(|(_, said)| said)
+            .any(|said| said.names(seq, index))
+    }
+
+    /// Looks, where this log does not say what became of a payload, at what its forks say: of a log that
+    /// came as the beginning of a fork, no more is here than what they share.
+    fn ask_forks(&mut self, store: &Store, listed: &Listed) {
+        if self.absent.iter().all(|place| self.says(*place)) {
+            return;
+        }
+        let id = listed.conversation;
+        // What cannot be read says nothing.
+        for other in store.list().unwrap_or_default() {
+            let line = store.line(other.conversation).ok().flatten();
+            let Some((line, left)) = line.and_then(|line| {
+                let shared = line.ancestors().find(|(owner, _)| *owner == id);
+                shared.map(|(_, last)| (line, last))
+            }) else {
+                continue;
+            };
+            let own = line.left().map_or(Seq(0), |left| left.at.next());
+            let head = store.backend().head(other.conversation).ok().flatten();
+            let to = head.map_or(own, |head| head.seq);
+            let redacted = |_: Seq, kind| kind == Some(Kind::Redacted);
+            let forks = &mut self.forks;
+            let _ = store.entries_of(other.conversation, (own, to), &redacted, &mut |entry| {
+                if let Body::Redacted(said) = &entry.body {
+                    forks.push((left, said.clone()));
+                }
+                ControlFlow::Continue(())
+            });
+        }
     }
 
     /// Entries that say more than was done, each with one whose words are still there.

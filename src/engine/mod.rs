@@ -31,7 +31,7 @@ mod summarizer;
 mod views;
 mod wordless;
 
-pub use adopt::Adopted;
+pub use adopt::{Adopted, Entries};
 pub use append::Options;
 pub use budget::{Budget, TooSmall};
 pub use call::{Call, Request};

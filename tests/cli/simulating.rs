@@ -140,14 +140,14 @@ fn a_chain_with_an_empty_link_is_told_which() {
 #[test]
 fn attempts_at_a_summary_that_fail_are_told() {
     let place = Place::furnished();
-    let spec = "summarize-oldest:limit=900,keep=2,command=/nobody/there";
+    let spec = "summarize-oldest:limit=9,keep=2,command=/nobody/there";
     let asked = place.run(&["simulate", "--strategy", spec]).done();
     assert!(
         asked.out.contains("at a summary came to nothing"),
         "{}",
         asked.out
     );
-    let spec = "summarize-oldest:limit=900,keep=2";
+    let spec = "summarize-oldest:limit=9,keep=2";
     let asked = place.run(&["simulate", "--strategy", spec]).done();
     assert!(
         asked.out.contains("A: a summary was due at"),

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
 use ctxlog::Strategy;
-use ctxlog::audit;
 use ctxlog::engine::{CommandSummarizer, Conversation, Imported, Store, Warning};
 use ctxlog::formats::{Format, Transcript};
 use ctxlog::log::{Body, Head, Seq};
@@ -19,7 +18,7 @@ use crate::cli::naming::Names;
 use crate::cli::notes::Notes;
 use crate::cli::progress::Progress;
 use crate::cli::reading::{Found, Source};
-use crate::cli::{Context, stores, summaries};
+use crate::cli::{Context, output, stores, summaries};
 
 /// What a file to import may be.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -268,20 +267,23 @@ impl Import<'_> {
                 "import it without --strategy",
             ));
         }
-        let logs = source.logs(self.args.max_record)?;
+        let mut progress = Progress::new(cx.progress, "reading");
+        let logs = source.logs(self.args.max_record, &mut |at, of| progress.at(at, of))?;
+        drop(progress);
         let several = logs.len() > 1 || self.args.files.len() > 1;
         for log in logs {
-            let first = log
-                .first()
-                .map_or(0, |(number, _)| number.saturating_sub(1));
             let name = match &self.args.name {
-                Some(name) if several => Some(format!("{name}/{}", birth_name(&log))),
+                Some(name) if several => Some(format!("{name}/{}", log.birth_name())),
                 name => name.clone(),
             };
             let store = self.store(cx)?;
-            let mut lines = log.into_iter().map(|(_, line)| Ok(line));
-            let taken = audit::import_lines(&store, &mut lines, name.as_deref());
-            let (chat, added) = taken.map_err(|e| source.at(first, e))?;
+            let (chat, added) = store.adopt(&log, name.as_deref())?;
+            if let Some(asked) = name.filter(|asked| asked != chat.name()) {
+                let (here, asked) = (human::escape(chat.name()), human::escape(&asked));
+                output::note(&format!(
+                    "this log is here already, as '{here}'; it was not named '{asked}'"
+                ));
+            }
             self.push(cx, Line::of_log(&chat, added)?)?;
         }
         Ok(())
@@ -353,15 +355,4 @@ impl Import<'_> {
         }
         lines
     }
-}
-
-/// The name a log had at birth.
-fn birth_name(log: &[(u64, String)]) -> String {
-    let entries = log.iter().find(|(_, line)| !audit::is_bundle(line));
-    let first = entries.and_then(|(_, line)| serde_json::from_str::<serde_json::Value>(line).ok());
-    let name = first
-        .as_ref()
-        .and_then(|v| v.pointer("/body/name"))
-        .and_then(|v| v.as_str());
-    name.unwrap_or("log").to_owned()
 }
