@@ -329,8 +329,10 @@ impl Taking<'_> {
         if self.batches != 1 {
             backend.sync(level)?;
         }
-        for (id, seq, index) in self.redacted {
-            backend.destroy_payload(id, seq, index, level)?;
+        for piece in self.pieces {
+            let own = self.redacted.iter().filter(|(id, ..)| *id == piece.id);
+            let places: Vec<(Seq, u32)> = own.map(|(_, seq, index)| (*seq, *index)).collect();
+            backend.destroy_payloads(piece.id, &places, level)?;
         }
         Ok(self.added)
     }

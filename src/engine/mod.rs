@@ -5,6 +5,7 @@
 
 mod adopt;
 mod append;
+mod beside;
 mod budget;
 mod call;
 mod consolidate;

@@ -253,7 +253,16 @@ impl Import<'_> {
         let mut imported = store.import(name, transcript, self.chain.clone(), &mut |done| {
             progress.at(u64::try_from(done).unwrap_or(u64::MAX), steps);
         })?;
-        let warnings = std::mem::take(&mut imported.warnings);
+        let mut warnings = std::mem::take(&mut imported.warnings);
+        if let Some(first) = imported.due.first() {
+            let calls = human::things(u64::try_from(imported.due.len()).unwrap_or(0), "call");
+            warnings.push(Warning {
+                place: first.to_string(),
+                what: format!(
+                    "a summary was due at {calls} and nobody was asked: command= makes them"
+                ),
+            });
+        }
         Ok((imported, warnings))
     }
 
