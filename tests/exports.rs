@@ -64,7 +64,7 @@ fn redact(chat: &Conversation, index: prop::sample::Index) {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 48,
+        cases: 24,
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

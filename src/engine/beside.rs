@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::log::{Appended, BlockBody, Body, Entry, Kind, Message, PartBody, Seq, payload};
+use crate::log::{
+    Appended, BlockBody, Body, Entry, Kind, Message, PartBody, Seq, payload, payload::Secret,
+};
 use crate::store::Backend as _;
 use crate::window::COMPACTED;
 
@@ -33,7 +35,7 @@ pub(super) struct Beside {
 
 impl Beside {
     /// Of a message that is still there; of one that is gone nothing can be found any more.
-    pub fn of(chat: &Conversation, says: &Entry) -> Result<Self, Error> {
+    pub fn of(chat: &Conversation, says: &Entry, secret: &Secret) -> Result<Self, Error> {
         let mut beside = Self {
             texts: Vec::new(),
             source: None,
@@ -43,7 +45,7 @@ impl Beside {
         };
         if let Body::Appended(Appended { produced_by, .. }) = &says.body {
             beside.produced_by = *produced_by;
-            if let Content::Message(message) = chat.content(says.seq, 0)? {
+            if let Content::Message(message) = chat.content_with(says.seq, 0, secret)? {
                 beside.source = message.source.as_ref().and_then(|source| source.id.clone());
                 beside.texts = texts(&message);
             }

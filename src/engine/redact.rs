@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::log::{
     Author, Body, ConversationId, Entry, Hash, Kind, MessageId, Redacted, RequestReason, Seq,
-    StandInKind, payload,
+    StandInKind, payload, payload::Secret,
 };
 use crate::store::{Backend as _, Listed};
 
@@ -117,7 +117,7 @@ impl Conversation {
     /// `nothing-matches` when there is no such message; a failure where a log cannot be read.
     pub fn plan_redaction(&self, asked: Redact) -> Result<Redaction, Error> {
         let logs = self.family()?;
-        self.reaches(asked, &logs)
+        self.reaches(asked, &logs, &self.secret()?)
     }
 
     /// Destroys words and salts: of a message all forms, every summary and recall that holds some of
@@ -128,12 +128,14 @@ impl Conversation {
     /// As [`Conversation::plan_redaction`]; a failure where something cannot be written.
     pub fn redact(&self, asked: Redact) -> Result<Redaction, Error> {
         let logs = self.family()?;
+        // What the lock holds cannot be asked for once it is taken.
+        let secret = self.secret()?;
         // Nobody appends meanwhile, here or to another log that shares the words or their blobs.
         let mut states = Vec::with_capacity(logs.len());
         for log in &logs {
             states.push(log.lock()?);
         }
-        let mut plan = self.reaches(asked, &logs)?;
+        let mut plan = self.reaches(asked, &logs, &secret)?;
         for (log, state) in logs.iter().zip(&mut states) {
             let mut parts = plan.logs.iter_mut();
             let Some(part) = parts.find(|part| part.log.conversation == log.id()) else {
@@ -174,13 +176,13 @@ impl Conversation {
         Ok(family)
     }
 
-    fn reaches(&self, asked: Redact, family: &[Self]) -> Result<Redaction, Error> {
+    fn reaches(&self, asked: Redact, family: &[Self], secret: &Secret) -> Result<Redaction, Error> {
         let backend = &self.store().backend;
         let mut beside = None;
         let from = match asked {
             Redact::Message(id) => {
                 let says = self.says(id)?;
-                beside = Some(Beside::of(self, &says)?);
+                beside = Some(Beside::of(self, &says, secret)?);
                 says.seq
             }
             Redact::Conversation => Seq(0),

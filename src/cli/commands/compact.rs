@@ -52,12 +52,12 @@ pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
         let help = "leave --conversation and --namespace out; `ctxlog export` writes one log";
         return Err(Failure::usage("invalid-option", message, help));
     }
+    let (into, unfinished) = vacant(&args.into)?;
     if stores::is_within(&args.into, &cx.store) {
         let help = "name a directory beside the store: it is to take its place";
         let message = format!("{} is in the store itself", args.into.display());
         return Err(Failure::usage("invalid-option", message, help));
     }
-    let (into, unfinished) = vacant(&args.into)?;
     let bytes_before = stores::size(&cx.store);
     let old = stores::existing_for_one_pass(cx)?;
     let (conversations, entries) = write(cx, &old, &unfinished)?;
