@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use ctxlog::audit::{Verified, export, import_lines, verify, why};
 use ctxlog::engine::{
-    Content, Conversation, Redact, Replacement, Store, SummarizeError, Summarizer, Summary,
+    Content, Conversation, Redact, Replacement, Store, SummarizeError, Summarizer, Summary, Words,
 };
-use ctxlog::log::{Message, MessageId, RequestReason, Seq, payload};
+use ctxlog::formats::{Link, Step, Transcript};
+use ctxlog::log::{Fields, Json, Message, MessageId, RequestReason, Seq, payload};
 use ctxlog::store::Level;
 use ctxlog::strategy::{Prompt, parse};
 use ctxlog::testkit::World;
@@ -375,4 +376,104 @@ proptest! {
         world.perform_all(&script.ops).unwrap();
         prop_assert!(verified(&world.chat).ok);
     }
+}
+
+fn noted(what: &str, content: &str) -> Step {
+    Step::Noted {
+        what: what.to_owned(),
+        place: "file:1".to_owned(),
+        content: Some(Json(content.to_owned())),
+        at: None,
+        warn: false,
+    }
+}
+
+/// What an importer could not place may hold a message's words: such a note goes with them, others stay
+/// and are counted.
+#[test]
+fn a_note_that_holds_the_words_of_a_message_goes_with_them() {
+    let said = "the parcel of Zebra & Sons is \"late\"";
+    let quoting = format!(
+        "{{\"left\":[{{\"over\":{}}}]}}",
+        serde_json::to_string(&format!("> {said} <")).unwrap()
+    );
+    let transcript = Transcript {
+        steps: vec![
+            Step::Message {
+                message: Message::person(said),
+                at: None,
+                link: Link::None,
+            },
+            noted("left over", &quoting),
+            noted("left over", "{\"other\":\"words, and more of them\"}"),
+            noted(
+                "left over",
+                "not even JSON: the parcel of Zebra & Sons is \"late\", it says",
+            ),
+            Step::Message {
+                message: Message::model("I see."),
+                at: None,
+                link: Link::None,
+            },
+        ],
+        ..Transcript::default()
+    };
+    let store = Store::in_memory();
+    store
+        .import("a", &transcript, Vec::new(), &mut |_| {})
+        .unwrap();
+    let chat = store.existing("a").unwrap();
+    let id = chat.with_projection(|p| p.messages()[0].id).unwrap();
+    let plan = chat.plan_redaction(Redact::Message(id)).unwrap();
+    let what: Vec<Words> = plan.logs[0].goes.iter().map(|g| g.what).collect();
+    assert_eq!(what, [Words::Message, Words::Note, Words::Note]);
+    assert_eq!(plan.notes_kept, 1);
+    let named: Vec<_> = plan.logs[0].goes.iter().map(|g| (g.seq, g.index)).collect();
+    chat.redact(Redact::Message(id)).unwrap();
+    for (seq, index) in named {
+        assert_eq!(
+            store.backend().payload(chat.id(), seq, index).unwrap(),
+            None
+        );
+    }
+    assert!(chat.plan_redaction(Redact::Message(id)).unwrap().is_done());
+    assert!(verified(&chat).ok);
+    assert!(!exported(&chat).contains("Zebra"));
+}
+
+/// What the source made of all before it, and a simulation only noted, is a summary all the same.
+#[test]
+fn a_compaction_that_was_only_noted_goes_with_what_it_sums_up() {
+    let summary = Step::Compacted {
+        summary: Message::person("they spoke of zebras"),
+        rest: Fields::new(),
+        at: None,
+    };
+    let message = |message| Step::Message {
+        message,
+        at: None,
+        link: Link::None,
+    };
+    let steps = vec![
+        message(Message::person("a zebra?")),
+        message(Message::model("a zebra.")),
+        summary,
+        message(Message::person("and then")),
+    ];
+    let transcript = Transcript {
+        steps,
+        ..Transcript::default()
+    };
+    let store = Store::in_memory();
+    let chain = vec![ctxlog::strategy::parse("sliding-window:keep=9").unwrap()];
+    store.import("a", &transcript, chain, &mut |_| {}).unwrap();
+    let chat = store.existing("a").unwrap();
+    let ids = chat
+        .with_projection(|p| p.messages().iter().map(|m| m.id).collect::<Vec<_>>())
+        .unwrap();
+    let plan = chat.plan_redaction(Redact::Message(ids[0])).unwrap();
+    let what: Vec<Words> = plan.logs[0].goes.iter().map(|g| g.what).collect();
+    assert_eq!(what, [Words::Message, Words::Note]);
+    let later = chat.plan_redaction(Redact::Message(ids[2])).unwrap();
+    assert_eq!(later.logs[0].goes.len(), 1, "the summary is older");
 }

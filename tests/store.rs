@@ -260,7 +260,8 @@ proptest! {
             (0_usize..9000, prop::collection::vec(prop_oneof![0_usize..60, 3000_usize..5000, 0_usize..200_000], 0..5)),
             1..6,
         ),
-        destroyed in any::<prop::sample::Index>(),
+        destroyed in prop::collection::vec(any::<prop::sample::Index>(), 0..5),
+        together: bool,
     ) {
         let records: Vec<Record> = (0_u64..).zip(records).map(|(seq, (size, payloads))| {
             Record { entry: entry(seq, size, 3), ..record(seq, &payloads) }
@@ -269,20 +270,28 @@ proptest! {
             store.append(birth(id(1), name(&["t"], "a"), records.clone()), Level::Buffered).unwrap();
             let places: Vec<_> = records.iter()
                 .flat_map(|r| (0_u32..).zip(&r.payloads).map(|(i, p)| (r.seq, i, p.clone()))).collect();
-            let gone = (!places.is_empty()).then(|| destroyed.index(places.len()));
+            let gone: BTreeSet<usize> = if places.is_empty() {
+                BTreeSet::new()
+            } else {
+                destroyed.iter().map(|index| index.index(places.len())).collect()
+            };
             for round in 0..2 {
                 let shown = read(store, id(1), 0, 99).unwrap();
                 assert_eq!(shown, records.iter().map(|r| (r.seq.0, r.entry.clone())).collect::<Vec<_>>());
                 for (number, (seq, index, payload)) in places.iter().enumerate() {
-                    let expected = payload.clone().filter(|_| round == 0 || Some(number) != gone);
+                    let expected = payload.clone().filter(|_| round == 0 || !gone.contains(&number));
                     assert_eq!(store.payload(id(1), *seq, *index).unwrap(), expected);
                 }
                 assert_eq!(store.payload(id(1), Seq(0), 99).unwrap(), None);
                 assert_eq!(store.payload(id(1), Seq(99), 0).unwrap(), None);
                 assert!(store.check(None).unwrap().is_empty());
-                if let Some(gone) = gone {
-                    let (seq, index, _) = places[gone];
-                    store.destroy_payload(id(1), seq, index, Level::Synced).unwrap();
+                let gone: Vec<_> = gone.iter().map(|at| (places[*at].0, places[*at].1)).collect();
+                if together {
+                    store.destroy_payloads(id(1), &gone, Level::Synced).unwrap();
+                } else {
+                    for (seq, index) in gone {
+                        store.destroy_payload(id(1), seq, index, Level::Synced).unwrap();
+                    }
                 }
             }
         });
@@ -361,9 +370,12 @@ fn do_step(store: &dyn Backend, step: &Step) {
         Step::Destroy(log, at, level) => {
             let head = store.head(id(*log)).unwrap();
             let seq = at.index(head.map_or(0, |head| head.seq.0 as usize) + 1) as u64;
-            store
-                .destroy_payload(id(*log), Seq(seq), 0, *level)
-                .unwrap();
+            // One, or a stretch of them with what lies in between left out.
+            let places: Vec<(Seq, u32)> = (seq..=seq + seq % 3 * 40)
+                .step_by(2)
+                .map(|seq| (Seq(seq), 0))
+                .collect();
+            store.destroy_payloads(id(*log), &places, *level).unwrap();
         }
         Step::Sync(level) => store.sync(*level).unwrap(),
         Step::Reopen => {}
@@ -455,6 +467,14 @@ fn destroying_again_or_what_was_never_there_is_no_error() {
         store
             .destroy_payload(id(5), Seq(0), 0, Level::Synced)
             .unwrap();
+        let places = [(Seq(0), 0), (Seq(0), 7), (Seq(7), 0)];
+        for (of, places) in [
+            (conversation, &places[..]),
+            (conversation, &[]),
+            (id(5), &places[..]),
+        ] {
+            store.destroy_payloads(of, places, Level::Synced).unwrap();
+        }
         assert_eq!(store.payload(conversation, Seq(0), 0).unwrap(), None);
         assert_eq!(read(store, conversation, 0, 9).unwrap().len(), 1);
     });

@@ -18,7 +18,7 @@ pub const BUNDLE_SCHEMA: &str = "ctxlog.bundle/1";
 const READ_ME: [&str; 4] = [
     "One entry of a hash-chained log a line, in order, each with its stored bytes, its payloads with their salts, and its blobs.",
     "`ctxlog verify --bundle FILE` checks all of it against this line; `ctxlog import FILE` brings it into a store under the same id.",
-    "The fields `body` and `content` are for reading. What counts is `stored`, `payloads` and `blobs`.",
+    "What counts is `stored`, `payloads` and `blobs`. The other fields are for reading; `verify --bundle` holds them against those.",
     "The words of all messages are in it, except those that were redacted.",
 ];
 
@@ -34,6 +34,12 @@ pub(super) struct Claimed {
     pub(super) entries: u64,
     /// The newest of them.
     pub(super) head: Head,
+    /// Which ctxlog wrote it.
+    #[serde(default)]
+    pub(super) ctxlog: String,
+    /// Checkpoints of it that were kept elsewhere, as they were written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) checkpoint: Option<String>,
 }
 
 /// The first line of a bundle.
@@ -43,7 +49,6 @@ struct Bundle<'a> {
     claimed: Claimed,
     conversation: &'a str,
     id: String,
-    ctxlog: &'static str,
     read_me: [&'static str; 4],
     verified: Checked<'a>,
     not_covered: Vec<&'a str>,
@@ -58,14 +63,15 @@ struct Checked<'a> {
     laws: &'a std::collections::BTreeMap<&'static str, String>,
 }
 
-/// Writes a conversation as a bundle, up to the head at which it was found to hang together. Gives
-/// how many entries were written.
+/// Writes a conversation as a bundle, up to the head at which it was found to hang together, with
+/// checkpoints of it that were kept elsewhere. Gives how many entries were written.
 ///
 /// # Errors
 /// When the log does not hang together or cannot be read, or the output cannot be written.
 pub fn bundle(
     chat: &Conversation,
     verified: &Verified,
+    checkpoint: Option<&str>,
     out: &mut dyn Write,
 ) -> Result<u64, ExportError> {
     let (true, Some(head)) = (verified.ok, verified.head) else {
@@ -77,10 +83,11 @@ pub fn bundle(
             schema: BUNDLE_SCHEMA.to_owned(),
             entries: verified.entries,
             head,
+            ctxlog: env!("CARGO_PKG_VERSION").to_owned(),
+            checkpoint: checkpoint.map(str::to_owned),
         },
         conversation: chat.name(),
         id: chat.id().to_string(),
-        ctxlog: env!("CARGO_PKG_VERSION"),
         read_me: READ_ME,
         verified: Checked {
             chain: &verified.chain,

@@ -29,6 +29,9 @@ pub struct Cause {
     pub by: String,
     /// Of what left: the message that stands for it.
     pub stand_in: Option<Seq>,
+    /// Where two conversations are compared: whose entry it is, unless both have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conversation: Option<String>,
 }
 
 impl Cause {
@@ -53,6 +56,7 @@ impl Cause {
             strategy: entry.body.visit().map(|v| v.strategy.clone()),
             by,
             stand_in: None,
+            conversation: None,
         }
     }
 
@@ -69,6 +73,7 @@ impl Cause {
         Self {
             reason,
             stand_in,
+            conversation: None,
             ..Self::of(entry)
         }
     }

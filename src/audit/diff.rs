@@ -161,7 +161,7 @@ pub fn diff(
     let formed = changed.iter().filter_map(|id| {
         let (old, new) = (old.get(id)?, new.get(id)?);
         let by = forth.formed.get(id).or_else(|| back.formed.get(id));
-        Some(formed_by(&after, old, new, by))
+        Some(formed_by(&base, &after, old, new, by))
     });
     let formed = formed.collect::<Result<Vec<_>, _>>()?;
     let alike = |m: &&ShownMessage| {
@@ -196,6 +196,8 @@ struct Base {
     outline: Outline,
     /// The last entry that both logs share; `None` where they share none.
     shared: Option<Seq>,
+    /// Whether there are two logs.
+    two: bool,
 }
 
 impl Base {
@@ -213,7 +215,20 @@ impl Base {
             Some(shared) => first.outline_after(end.min(shared))?,
             None => Outline::default(),
         };
-        Ok(Self { outline, shared })
+        let two = first.id() != second.id();
+        Ok(Self {
+            outline,
+            shared,
+            two,
+        })
+    }
+
+    /// A cause of one of two logs, with its name where the other has no such entry.
+    fn whose(&self, mut cause: Cause, chat: &Conversation) -> Cause {
+        if self.two && Some(cause.seq) > self.shared {
+            cause.conversation = Some(chat.name().to_owned());
+        }
+        cause
     }
 
     /// Whether a message of this id is the same in both logs.
@@ -304,7 +319,8 @@ impl<'a> Edge<'a> {
         {
             return Ok(cause.clone());
         }
-        Ok(Cause::of(&self.chat.entry(m.entered.seq)?))
+        let cause = Cause::of(&self.chat.entry(m.entered.seq)?);
+        Ok(base.whose(cause, self.chat))
     }
 
     fn side(self) -> Side {
@@ -362,13 +378,14 @@ impl Trail {
             to.place.seq,
             &mut |entry, did, _| {
                 for (id, cause) in did.left.iter().filter(|(id, _)| leave.contains(id)) {
-                    trail.left.insert(*id, cause.clone());
+                    trail.left.insert(*id, base.whose(cause.clone(), to.chat));
                 }
                 for id in &did.entered {
                     trail.left.remove(id);
                 }
                 for id in did.formed.iter().filter(|id| change.contains(id)) {
-                    trail.formed.insert(*id, Cause::of_form(entry, *id));
+                    let cause = Cause::of_form(entry, *id);
+                    trail.formed.insert(*id, base.whose(cause, to.chat));
                 }
                 let done = !forms
                     && trail.left.len() == leave.len()
@@ -433,6 +450,7 @@ impl Group<'_> {
 }
 
 fn formed_by(
+    base: &Base,
     after: &Edge<'_>,
     old: &ShownMessage,
     new: &ShownMessage,
@@ -441,7 +459,10 @@ fn formed_by(
     let by = match by {
         Some(cause) => cause.clone(),
         // It came back so on both ways.
-        None => Cause::of_form(&after.chat.entry(new.form)?, MessageId(new.seq)),
+        None => {
+            let cause = Cause::of_form(&after.chat.entry(new.form)?, MessageId(new.seq));
+            base.whose(cause, after.chat)
+        }
     };
     Ok(Formed {
         message: new.seq,

@@ -1,7 +1,6 @@
-//! The log in its own format, both ways: JSON Lines with the stored bytes and the payloads with
-//! their salts, enough to rebuild and verify the log elsewhere.
+//! The log in its own format: JSON Lines with the stored bytes and the payloads with their salts,
+//! enough to rebuild and verify the log elsewhere.
 
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::ops::ControlFlow;
 
@@ -10,13 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::engine::{Adopted, Content, Conversation, Error, Store, intact};
-use crate::log::{
-    Body, Entry, Hash, Head, Message, PartBody, Seq, entry, entry::Sealed, payload, payload::Secret,
-};
-use crate::store::Payload;
-
-use super::bundle::{self, Claimed};
+use crate::engine::{Content, Conversation, Error, intact};
+use crate::log::{Body, Entry, Hash, Head, Message, PartBody, Seq, entry, entry::Sealed, payload};
 
 /// A failure while writing or reading an export.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +30,17 @@ pub enum ExportError {
         /// What is wrong.
         what: String,
     },
+    /// A line has more bytes than it may have.
+    #[error("line {line}: it has more than the limit of {limit} bytes")]
+    TooLarge {
+        /// Its number, from 1.
+        line: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// The file is no export of ctxlog.
+    #[error("it is no export of ctxlog")]
+    Foreign,
     /// The log does not hang together, and is not given to others as one that does.
     #[error("the log does not hang together")]
     Unsound,
@@ -43,27 +48,16 @@ pub enum ExportError {
 
 /// A payload in an export line.
 #[derive(Serialize, Deserialize)]
-struct PayloadLine {
-    salt: String,
-    bytes: String,
+pub(super) struct PayloadLine {
+    pub(super) salt: String,
+    pub(super) bytes: String,
 }
 
 /// A blob in an export line, on the first entry that mentions it.
 #[derive(Serialize, Deserialize)]
-struct BlobLine {
-    address: String,
-    bytes: String,
-}
-
-/// What an import needs of a line; the readable fields beside it are for people.
-#[derive(Deserialize)]
-struct EntryLine {
-    schema: String,
-    hash: String,
-    stored: String,
-    payloads: Vec<Option<PayloadLine>>,
-    #[serde(default)]
-    blobs: Vec<BlobLine>,
+pub(super) struct BlobLine {
+    pub(super) address: String,
+    pub(super) bytes: String,
 }
 
 /// The schema of an entry's line.
@@ -352,177 +346,4 @@ fn part_json(body: &PartBody) -> Value {
             "content": content.iter().map(|b| block(&b.body)).collect::<Vec<_>>(),
         }),
     }
-}
-
-/// Takes own lines back, under the same id: an absent log is created (named `name`, else as at its
-/// birth), a common prefix is continued. Gives the conversation and how many entries were written.
-/// Lines that begin with the line of a bundle have to be all that it says.
-///
-/// # Errors
-/// `source-diverged` when the log holds something else; a line's error where it is no export.
-pub fn import_lines(
-    store: &Store,
-    lines: &mut dyn Iterator<Item = Result<String, std::io::Error>>,
-    name: Option<&str>,
-) -> Result<(Conversation, u64), ExportError> {
-    let mut adopted: Vec<Adopted> = Vec::new();
-    let mut blobs = Blobs::default();
-    let mut number: u64 = 0;
-    let mut claim: Option<Claimed> = None;
-    for line in lines {
-        number = number.saturating_add(1);
-        let line = line?;
-        if line.trim().is_empty() {
-            continue;
-        }
-        let damage = |what| ExportError::Line { line: number, what };
-        if adopted.is_empty()
-            && claim.is_none()
-            && let Some(claimed) = bundle::claimed(&line)
-        {
-            claim = Some(claimed.map_err(damage)?);
-            continue;
-        }
-        let read = read_line(&line).map_err(damage)?;
-        blobs.take(&read).map_err(damage)?;
-        if let Some(before) = adopted.last()
-            && !continues(before, &read)
-        {
-            let what = "it does not continue the entry of the line before".to_owned();
-            return Err(damage(what));
-        }
-        adopted.push(read);
-    }
-    if adopted.is_empty() {
-        return Err(ExportError::Line {
-            line: number,
-            what: "there are no entries".to_owned(),
-        });
-    }
-    if let Some(claim) = claim {
-        whole(&claim, &adopted).map_err(|what| ExportError::Line { line: number, what })?;
-    }
-    Ok(store.adopt(adopted, name)?)
-}
-
-/// The entries of a bundle are all that its first line says there are.
-fn whole(claim: &Claimed, adopted: &[Adopted]) -> Result<(), String> {
-    let (wants, has) = (claim.entries, adopted.len());
-    if u64::try_from(has) != Ok(wants) {
-        return Err(format!("the bundle says {wants} entries and holds {has}"));
-    }
-    if adopted.last().map(|last| last.sealed.head()) != Some(claim.head) {
-        return Err("the last entry is not the head that the bundle names".to_owned());
-    }
-    Ok(())
-}
-
-/// The blobs of an export so far, by the secret that the first entry of each log holds.
-#[derive(Default)]
-struct Blobs {
-    secret: Option<Secret>,
-    seen: BTreeSet<Hash>,
-}
-
-impl Blobs {
-    /// Each blob must be what its address says, and each that is mentioned must have come.
-    fn take(&mut self, read: &Adopted) -> Result<(), String> {
-        let payloads = || read.payloads.iter().flatten();
-        if matches!(read.sealed.entry.body, Body::Opened(_))
-            && let Some(found) = payloads().next()
-        {
-            let secret = payload::decode_secret(&found.bytes);
-            self.secret = Some(secret.map_err(|e| e.to_string())?);
-        }
-        for (address, bytes) in &read.blobs {
-            if self
-                .secret
-                .is_none_or(|secret| secret.address(bytes) != *address)
-            {
-                return Err(format!(
-                    "the blob {} does not match its address",
-                    address.short()
-                ));
-            }
-            self.seen.insert(*address);
-        }
-        for found in payloads() {
-            let mentioned = payload::blobs_of(&found.bytes).map_err(|e| e.to_string())?;
-            if let Some(missing) = mentioned
-                .iter()
-                .find(|address| !self.seen.contains(address))
-            {
-                return Err(format!(
-                    "the blob {} is mentioned and missing",
-                    missing.short()
-                ));
-            }
-        }
-        Ok(())
-    }
-}
-
-fn continues(before: &Adopted, next: &Adopted) -> bool {
-    let (head, entry) = (before.sealed.head(), &next.sealed.entry);
-    entry.seq == head.seq.next() && entry.prev == head.hash
-}
-
-fn read_line(line: &str) -> Result<Adopted, String> {
-    let line: EntryLine = serde_json::from_str(line).map_err(|e| e.to_string())?;
-    if line.schema != ENTRY_SCHEMA {
-        return Err(format!(
-            "the schema is '{}', not '{ENTRY_SCHEMA}'",
-            line.schema
-        ));
-    }
-    let stored = decode64(&line.stored)?;
-    let sealed = entry::open(&entry::with_checksum(&stored)).map_err(|e| e.to_string())?;
-    if sealed.head().hash.to_string() != line.hash {
-        return Err("the stored bytes do not have the hash that the line gives".to_owned());
-    }
-    let commitments = sealed.entry.body.commitments();
-    if commitments.len() != line.payloads.len() {
-        let (wants, has) = (commitments.len(), line.payloads.len());
-        return Err(format!(
-            "the entry commits to {wants} payloads, the line holds {has}"
-        ));
-    }
-    let mut payloads = Vec::new();
-    for (wanted, held) in commitments.iter().zip(&line.payloads) {
-        let Some(held) = held else {
-            payloads.push(None);
-            continue;
-        };
-        let salt = decode64(&held.salt)?;
-        let salt = salt
-            .try_into()
-            .map_err(|_| "a salt is not 32 bytes".to_owned())?;
-        let found = Payload {
-            salt,
-            bytes: decode64(&held.bytes)?,
-        };
-        if payload::commit(&found.salt, &found.bytes) != *wanted {
-            return Err("a payload does not match the entry's commitment".to_owned());
-        }
-        payloads.push(Some(found));
-    }
-    let mut blobs = Vec::new();
-    for blob in &line.blobs {
-        let address: Hash = blob
-            .address
-            .parse()
-            .map_err(|_| "a blob's address is no hash")?;
-        blobs.push((address, decode64(&blob.bytes)?));
-    }
-    Ok(Adopted {
-        sealed,
-        payloads,
-        blobs,
-    })
-}
-
-fn decode64(text: &str) -> Result<Vec<u8>, String> {
-    STANDARD
-        .decode(text)
-        .map_err(|e| format!("not base64: {e}"))
 }

@@ -12,11 +12,14 @@ mod context;
 mod diff;
 mod each;
 mod export;
+mod exported;
 mod grep;
 mod lanes;
 mod laws;
+mod lines;
 mod lint;
 mod page;
+mod readable;
 mod salvage;
 mod select;
 #[cfg(feature = "sign")]
@@ -44,15 +47,15 @@ pub use compact::{CompactError, compact};
 pub use context::{Context, LOOK_BACK, Missing, context};
 pub use diff::{Amount, Cache, Came, Diff, Formed, Gone, Side, diff};
 pub use each::{Answer, verify_each};
-pub use export::{
-    ENTRY_SCHEMA, ExportError, entry_json, export, import_lines, neutral_json, outcome, readable,
-};
+pub use export::{ENTRY_SCHEMA, ExportError, entry_json, export, neutral_json, outcome, readable};
+pub use exported::Exported;
 pub use grep::{Excerpt, Found, Hit, Sight, Sought, grep};
 pub use lanes::{
     AbsenceColumns, CallColumns, FormColumns, KINDS, Lanes, LifeColumns, MessageColumns,
     RefusalColumns, Sentence, VisitColumns, lanes,
 };
 pub use laws::{LAWS, Laws};
+pub use lines::import_lines;
 pub use lint::{Broken, Linted, lint};
 pub use page::{PAGE_WORDS, PageOptions, Paged, page};
 pub use salvage::{Trusted, trusted_prefix};

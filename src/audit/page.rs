@@ -19,7 +19,7 @@ const STYLE: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");
 
 /// SHA-256 of the script and the style, as the policy names them. A test holds them to the files.
-const SCRIPT_HASH: &str = "sha256-yNTOxlKEv9y51/5JUona4omY8lupJDiBlSmAiHWXszw=";
+const SCRIPT_HASH: &str = "sha256-HCOVgAVIH/ZyF+pLhCxI5lRW3yd+fMpkpHH2PsaJjs0=";
 const STYLE_HASH: &str = "sha256-2fNrMDxUdmAvBaCSEZ2gtDitqslvhLjU99EigeRVH6E=";
 
 /// Bytes of a message's words that a page holds unless more are asked for.

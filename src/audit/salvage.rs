@@ -39,7 +39,8 @@ pub fn trusted_prefix(store: &Store, listed: &Listed) -> Result<Trusted, Error> 
         let detail = format!("nothing of '{}' can be trusted: {why}", listed.name.name);
         return Err(Error::refused(RequestReason::NothingMatches, detail));
     };
-    let (conversation, _) = Store::in_memory().adopt(reading.entries, Some(&listed.name.name))?;
+    let (conversation, _) =
+        Store::in_memory().adopt(reading.entries.as_slice(), Some(&listed.name.name))?;
     Ok(Trusted {
         conversation,
         head,

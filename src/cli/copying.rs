@@ -43,6 +43,11 @@ impl Copy {
     /// is written.
     pub fn of(cx: &Context, to: Option<&Path>) -> Result<Self, Failure> {
         let parent = to.map_or_else(std::env::temp_dir, Path::to_owned);
+        if stores::is_within(&parent, &cx.store) {
+            let message = format!("{} is in the store itself", parent.display());
+            let help = "make the copy elsewhere: it would be copied as well";
+            return Err(Failure::usage("invalid-option", message, help));
+        }
         let before = listing(&cx.store)?;
         let bytes = before.iter().map(|f| f.bytes).fold(0, u64::saturating_add);
         let path = made(&parent)?;

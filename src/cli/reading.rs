@@ -1,14 +1,14 @@
 //! Reading what is to be imported: files and stdin, of a format that may have to be found out.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
-use ctxlog::audit::{ExportError, is_bundle};
+use ctxlog::audit::{ExportError, Exported};
 use ctxlog::formats::input::{Piece, pieces};
 use ctxlog::formats::{Format, Step, Transcript, detect, json};
 
-use super::errors::{Failure, REFUSED};
+use super::errors::{Failure, INTEGRITY, REFUSED};
 
 /// How much of a file is looked at to find its format out.
 const LOOK_PIECES: usize = 200;
@@ -193,59 +193,27 @@ impl Source {
         )
     }
 
-    /// The lines of an own export with their numbers, a list for each log in it.
-    pub fn logs(&self, limit: usize) -> Result<Vec<Vec<(u64, String)>>, Failure> {
-        let mut logs: Vec<Vec<(u64, String)>> = Vec::new();
-        let mut input = self.open()?;
-        let mut number: u64 = 0;
-        loop {
-            let mut line = Vec::new();
-            let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
-            let mut part = input.by_ref().take(most);
-            let size = part
-                .read_until(b'\n', &mut line)
-                .map_err(|e| self.failed(&e))?;
-            if size == 0 {
-                return Ok(logs);
+    /// The logs of an own export, read through and found to be whole.
+    pub fn logs(
+        &self,
+        limit: usize,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Vec<Exported>, Failure> {
+        Exported::all(&self.path, limit, progress).map_err(|error| match error {
+            ExportError::TooLarge { .. } => self.too_large(limit),
+            ExportError::Io(error) => self.failed(&error),
+            ExportError::Foreign => {
+                let message = format!("{} is no export of ctxlog", self.shown);
+                let help = "give a file that `ctxlog export` wrote, as a log or as a bundle";
+                Failure::usage("unknown-format", message, help)
             }
-            number = number.saturating_add(1);
-            if size > limit {
-                return Err(self.too_large(limit));
+            ExportError::Line { line, what } => {
+                let message = format!("{}:{line}: {what}", self.shown);
+                let help = "nothing was written; export the log again from its store";
+                Failure::new(INTEGRITY, "damaged-export", message, help)
             }
-            let line = String::from_utf8(line).map_err(|_| {
-                let message = format!("{}:{number}: not UTF-8", self.shown);
-                Failure::new(
-                    super::errors::INTEGRITY,
-                    "damaged-export",
-                    message,
-                    "export it again",
-                )
-            })?;
-            // The line of a bundle belongs to the log that follows it.
-            let headed = (logs.last())
-                .is_some_and(|log| matches!(log.as_slice(), [(_, head)] if is_bundle(head)));
-            if logs.is_empty() || (!headed && (begins_log(&line) || is_bundle(&line))) {
-                logs.push(Vec::new());
-            }
-            if let Some(log) = logs.last_mut() {
-                log.push((number, line));
-            }
-        }
-    }
-}
-
-impl Source {
-    /// A line's error with the file and the line in it; so many lines of the file came before.
-    pub fn at(&self, before: u64, error: ExportError) -> Failure {
-        let ExportError::Line { line, what } = &error else {
-            return error.into();
-        };
-        let line = before.saturating_add(*line);
-        let message = format!("{}:{line}: {what}", self.shown);
-        Failure {
-            message,
-            ..error.into()
-        }
+            error => error.into(),
+        })
     }
 }
 
@@ -253,15 +221,6 @@ fn is_own(piece: &Piece) -> bool {
     let fields = piece.value.as_ref().ok().and_then(json::object);
     let schema = fields.and_then(|fields| json::text_field(&fields, "schema"));
     schema.is_some_and(|schema| schema.starts_with("ctxlog."))
-}
-
-/// Whether a line of an export is a log's first entry.
-fn begins_log(line: &str) -> bool {
-    #[derive(serde::Deserialize)]
-    struct Numbered {
-        seq: u64,
-    }
-    serde_json::from_str::<Numbered>(line).is_ok_and(|n| n.seq == 0)
 }
 
 /// What a file holds.

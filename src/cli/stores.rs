@@ -218,3 +218,13 @@ pub fn expected(text: Option<&str>) -> Result<Option<Seq>, Failure> {
         }
     }
 }
+
+/// Whether a path, there or not, is in a directory.
+pub fn is_within(path: &Path, directory: &Path) -> bool {
+    let Ok(directory) = directory.canonicalize() else {
+        return false;
+    };
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let there = path.ancestors().find_map(|part| part.canonicalize().ok());
+    there.is_some_and(|there| there.starts_with(&directory))
+}

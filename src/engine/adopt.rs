@@ -1,14 +1,22 @@
 //! Taking in entries that were sealed elsewhere: an own export comes back bit for bit.
+//!
+//! The entries are gone through twice, so that nothing is written where something does not fit, and a
+//! few are held at a time.
 
-use std::ops::{ControlFlow, Range};
+use std::borrow::Cow;
+use std::ops::ControlFlow;
 
-use crate::log::{Body, ConversationId, ForkPoint, Hash, RequestReason, Seq, entry::Sealed};
-use crate::store::{Listed, Name, Payload, StoreError};
-use crate::window::Projection;
+use crate::log::{Body, ConversationId, ForkPoint, Hash, Head, RequestReason, Seq, entry::Sealed};
+use crate::store::{Batch, Level, Listed, Name, Payload, Record, StoreError};
 
 use super::conversation::{Conversation, Store};
 use super::error::{Error, Refusal};
-use super::stage::Stage;
+
+/// Entries of one stored batch, and their bytes.
+const BATCH_ENTRIES: usize = 1 << 12;
+const BATCH_BYTES: usize = 8 << 20;
+/// How many entries of the store's log are read ahead to be compared.
+const AHEAD: u64 = 1 << 10;
 
 /// An entry from elsewhere with its payloads (`None`: redacted there) and the blobs it brings.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -21,23 +29,39 @@ pub struct Adopted {
     pub blobs: Vec<(Hash, Vec<u8>)>,
 }
 
+/// Entries of a log from its first one on, which can be gone through again.
+pub trait Entries {
+    /// Shows each in order, until one is refused.
+    ///
+    /// # Errors
+    /// What `show` said, or a failure to read them.
+    fn each(
+        &self,
+        show: &mut dyn FnMut(Cow<'_, Adopted>) -> Result<(), Error>,
+    ) -> Result<(), Error>;
+}
+
+impl Entries for [Adopted] {
+    fn each(
+        &self,
+        show: &mut dyn FnMut(Cow<'_, Adopted>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.iter().try_for_each(|entry| show(Cow::Borrowed(entry)))
+    }
+}
+
 fn diverged(detail: impl Into<String>) -> Error {
     Refusal::new(RequestReason::SourceDiverged, detail).into()
 }
 
-/// The entries of one log among those that came: all, or of a fork's lineage those up to where the
+/// The entries of one log among those that come: all, or of a fork's lineage those up to where the
 /// next one left it.
 struct Piece {
     id: ConversationId,
-    birth: Name,
-    entries: Range<usize>,
-}
-
-/// What becomes of a piece: as what it is listed, and how many of its entries are there.
-struct Plan {
-    piece: Piece,
+    /// As what it is listed.
     name: Name,
-    known: usize,
+    /// The newest entry that the store has of it.
+    held: Option<Head>,
 }
 
 impl Store {
@@ -45,34 +69,36 @@ impl Store {
     /// `name`, else under its name at birth), continued where the store holds a prefix of it. The log
     /// of a fork begins with the entries that it shares: those it was forked from are created as far as
     /// they are shared, under their names at birth, and the fork goes where they are.
-    /// Gives the conversation and how many entries were written.
+    /// Gives the conversation, under the name that it has here, and how many entries were written.
+    ///
+    /// A few MiB are written at a time. Taking in again what was cut off goes on where it ended.
     ///
     /// # Errors
     /// `source-diverged` when the entries are no chain, or the store's log is not their prefix.
     pub fn adopt(
         &self,
-        entries: Vec<Adopted>,
+        entries: &(impl Entries + ?Sized),
         name: Option<&str>,
     ) -> Result<(Conversation, u64), Error> {
-        let plans = self.planned(pieces(&entries)?, &entries, name)?;
-        let (root, last) = match (plans.first(), plans.last()) {
-            (Some(root), Some(last)) => (root.piece.id, (last.piece.id, last.name.clone())),
-            _ => return Err(diverged("there are no entries")),
+        let pieces = self.planned(entries, name)?;
+        let (Some(root), Some(last)) = (pieces.first(), pieces.last()) else {
+            return Err(diverged("there are no entries"));
         };
-        for (address, bytes) in entries.iter().flat_map(|e| &e.blobs) {
-            self.backend().put_blob(root, *address, bytes)?;
-        }
-        let (mut state, mut added) = (Projection::default(), 0_u64);
-        let mut entries = entries.into_iter();
-        for plan in plans {
-            let all = plan.piece.entries.len();
-            let held: Vec<Adopted> = entries.by_ref().take(plan.known).collect();
-            let new = entries.by_ref().take(all.saturating_sub(plan.known));
-            let new: Vec<Adopted> = new.collect();
-            added = added.saturating_add(u64::try_from(new.len()).unwrap_or(u64::MAX));
-            self.take_in(plan, &held, new, &mut state)?;
-        }
-        let (conversation, name) = last;
+        let (conversation, name) = (last.id, last.name.clone());
+        let mut taking = Taking {
+            store: self,
+            root: root.id,
+            pieces: &pieces,
+            redacted: Vec::new(),
+            written: None,
+            records: Vec::new(),
+            bytes: 0,
+            batches: 0,
+            added: 0,
+        };
+        entries.each(&mut |entry| taking.take(entry))?;
+        let added = taking.finish()?;
+        pieces.iter().for_each(|piece| self.forget(piece.id));
         let chat = self.by_id(Listed { name, conversation })?;
         Ok((chat, added))
     }
@@ -80,159 +106,236 @@ impl Store {
     /// Looks at everything before anything is written.
     fn planned(
         &self,
-        pieces: Vec<Piece>,
-        entries: &[Adopted],
+        entries: &(impl Entries + ?Sized),
         name: Option<&str>,
-    ) -> Result<Vec<Plan>, Error> {
+    ) -> Result<Vec<Piece>, Error> {
+        let mut looking = Looking {
+            store: self,
+            pieces: Vec::new(),
+            prev: Hash::ZERO,
+            next: Seq(0),
+            before: None,
+            ahead: Vec::new(),
+        };
+        entries.each(&mut |entry| looking.look(&entry.sealed))?;
+        let mut pieces = looking.pieces;
+        self.named(&mut pieces, name)?;
+        Ok(pieces)
+    }
+
+    /// Settles as what each log is listed.
+    fn named(&self, pieces: &mut [Piece], name: Option<&str>) -> Result<(), Error> {
         let count = pieces.len();
-        let mut plans: Vec<Plan> = Vec::with_capacity(count);
-        for (at, piece) in pieces.into_iter().enumerate() {
-            let held = self.backend().head(piece.id)?.is_some();
-            if held {
-                self.may_know(piece.id)?;
-            }
+        let mut namespace: Option<Vec<String>> = None;
+        for (at, piece) in pieces.iter_mut().enumerate() {
             let is_last = at.saturating_add(1) == count;
             let mut own = match name.filter(|_| is_last) {
                 Some(name) => self.full_name(name),
-                None => self.own_name(piece.birth.clone()),
+                None => self.own_name(piece.name.clone()),
             };
+            let listed = self.listed(piece.id)?;
             if count > 1 {
                 // A lineage is of one namespace: that of the root, where it is here.
-                own.namespace = match plans.first() {
-                    Some(root) => root.name.namespace.clone(),
-                    None => self.listed_namespace(piece.id)?.unwrap_or(own.namespace),
-                };
+                let here = listed.as_ref().map(|name| name.namespace.clone());
+                own.namespace = namespace.take().or(here).unwrap_or(own.namespace);
+                namespace = Some(own.namespace.clone());
                 let taken = self.backend().find(&own)?.filter(|id| *id != piece.id);
-                if let Some(conversation) = taken.filter(|_| !held) {
+                if let Some(conversation) = taken.filter(|_| piece.held.is_none()) {
                     let name = own;
                     return Err(StoreError::NameTaken { name, conversation }.into());
                 }
             }
-            let given = entries.get(piece.entries.clone()).unwrap_or_default();
-            let known = self.common_prefix(piece.id, given)?;
-            plans.push(Plan {
-                piece,
-                name: own,
-                known,
-            });
+            // What is here has a name already.
+            piece.name = listed.unwrap_or(own);
         }
-        Ok(plans)
-    }
-
-    fn listed_namespace(&self, id: ConversationId) -> Result<Option<Vec<String>>, Error> {
-        let mut all = self.backend().list(&[])?.into_iter();
-        let listed = all.find(|listed| listed.conversation == id);
-        Ok(listed.map(|listed| listed.name.namespace))
-    }
-
-    /// Writes what is new of a piece.
-    fn take_in(
-        &self,
-        plan: Plan,
-        held: &[Adopted],
-        new: Vec<Adopted>,
-        state: &mut Projection,
-    ) -> Result<(), Error> {
-        let id = plan.piece.id;
-        // What is new comes in without them: nothing of it is ever there to be destroyed.
-        let redacted: Vec<(Seq, u32)> = held.iter().flat_map(redactions).collect();
-        held.iter().for_each(|e| state.apply(&e.sealed.entry));
-        let head = held.last().map(|e| e.sealed.head());
-        let mut stage = Stage::new(id, self.environment(), state, head);
-        for entry in new {
-            stage.adopt(entry.sealed, entry.payloads);
-        }
-        let birth = head.is_none().then_some(plan.name);
-        if stage.size().0 > 0
-            && let Some((batch, _)) = stage.batch(birth)
-        {
-            self.backend().append(batch, self.level())?;
-        } else {
-            self.backend().sync(self.level())?;
-        }
-        for (seq, index) in redacted {
-            self.backend()
-                .destroy_payload(id, seq, index, self.level())?;
-        }
-        self.forget(id);
         Ok(())
     }
 
-    /// How many of these entries, which follow each other, the store's log holds already.
-    fn common_prefix(&self, id: ConversationId, entries: &[Adopted]) -> Result<usize, Error> {
-        let (Some(first), Some(head)) = (entries.first(), self.backend().head(id)?) else {
-            return Ok(0);
-        };
-        let mut known: usize = 0;
-        let mut differs = None;
-        let first = first.sealed.entry.seq;
-        if self.backend().first(id)? != Some(first) {
-            return Err(diverged(format!(
-                "the log held here does not begin with {first}"
-            )));
-        }
-        self.entries(id, first, head.seq, &mut |held| {
-            match entries.get(known) {
-                None => return ControlFlow::Break(()),
-                Some(given) if given.sealed.hash == held.hash => {
-                    known = known.saturating_add(1);
-                }
-                Some(_) => {
-                    differs = Some(held.entry.seq);
-                    return ControlFlow::Break(());
-                }
-            }
-            ControlFlow::Continue(())
-        })?;
-        match differs {
-            Some(seq) => Err(diverged(format!("entry {seq} is not the one held here"))),
-            None => Ok(known),
-        }
+    fn listed(&self, id: ConversationId) -> Result<Option<Name>, Error> {
+        let mut all = self.backend().list(&[])?.into_iter();
+        let listed = all.find(|listed| listed.conversation == id);
+        Ok(listed.map(|listed| listed.name))
     }
 }
 
-/// Divides entries among the logs they are of. They have to be a chain, and each log but the first has
-/// to begin where it says that it left the one before.
-fn pieces(entries: &[Adopted]) -> Result<Vec<Piece>, Error> {
-    let mut pieces: Vec<Piece> = Vec::new();
-    let (mut prev, mut next) = (Hash::ZERO, Seq(0));
-    let mut before: Option<ForkPoint> = None;
-    for (at, adopted) in entries.iter().enumerate() {
-        let entry = &adopted.sealed.entry;
-        let begins = before.is_none_or(|point| point.parent != entry.conversation);
-        if entry.seq != next || entry.prev != prev {
-            return Err(discontinued(next));
+/// The first time through: are the entries a chain, and is what the store has of it its beginning?
+/// Each log but the first has to begin where it says that it left the one before.
+struct Looking<'a> {
+    store: &'a Store,
+    pieces: Vec<Piece>,
+    prev: Hash,
+    next: Seq,
+    before: Option<ForkPoint>,
+    /// Hashes of the store's log, the next one last.
+    ahead: Vec<Hash>,
+}
+
+impl Looking<'_> {
+    fn look(&mut self, sealed: &Sealed) -> Result<(), Error> {
+        let entry = &sealed.entry;
+        let begins = (self.before).is_none_or(|point| point.parent != entry.conversation);
+        if entry.seq != self.next || entry.prev != self.prev {
+            return Err(discontinued(self.next));
         }
         if begins {
             let Body::Opened(opened) = &entry.body else {
-                return Err(match before {
+                return Err(match self.before {
                     None => diverged("the first entry does not open a log"),
-                    Some(_) => discontinued(next),
+                    Some(_) => discontinued(self.next),
                 });
             };
-            if opened.fork != before {
-                return Err(discontinued(next));
+            if opened.fork != self.before {
+                return Err(discontinued(self.next));
             }
-            pieces.push(Piece {
-                id: entry.conversation,
-                birth: Name {
-                    namespace: opened.namespace.clone(),
-                    name: opened.name.clone(),
-                },
-                entries: at..at,
-            });
+            let birth = Name {
+                namespace: opened.namespace.clone(),
+                name: opened.name.clone(),
+            };
+            self.begin(entry.conversation, birth)?;
         }
-        if let Some(piece) = pieces.last_mut() {
-            piece.entries.end = at.saturating_add(1);
-        }
-        before = Some(ForkPoint {
+        self.compare(sealed)?;
+        self.before = Some(ForkPoint {
             parent: entry.conversation,
-            at: next,
+            at: self.next,
         });
-        prev = adopted.sealed.hash;
-        next = next.next();
+        self.prev = sealed.hash;
+        self.next = self.next.next();
+        Ok(())
     }
-    Ok(pieces)
+
+    fn begin(&mut self, id: ConversationId, name: Name) -> Result<(), Error> {
+        let backend = self.store.backend();
+        let held = backend.head(id)?;
+        if held.is_some() {
+            self.store.may_know(id)?;
+            if backend.first(id)? != Some(self.next) {
+                let first = self.next;
+                return Err(diverged(format!(
+                    "the log held here does not begin with {first}"
+                )));
+            }
+        }
+        self.ahead.clear();
+        self.pieces.push(Piece { id, name, held });
+        Ok(())
+    }
+
+    fn compare(&mut self, sealed: &Sealed) -> Result<(), Error> {
+        let seq = sealed.entry.seq;
+        let Some(piece) = self.pieces.last() else {
+            return Ok(());
+        };
+        if piece.held.is_none_or(|head| head.seq < seq) {
+            return Ok(());
+        }
+        if self.ahead.is_empty() {
+            let end = piece.held.map_or(seq, |head| head.seq);
+            let to = Seq(seq.0.saturating_add(AHEAD)).min(end);
+            let ahead = &mut self.ahead;
+            self.store.entries(piece.id, seq, to, &mut |held| {
+                ahead.push(held.hash);
+                ControlFlow::Continue(())
+            })?;
+            ahead.reverse();
+        }
+        if self.ahead.pop() == Some(sealed.hash) {
+            return Ok(());
+        }
+        Err(diverged(format!("entry {seq} is not the one held here")))
+    }
+}
+
+/// The second time through: what is new is written.
+struct Taking<'a> {
+    store: &'a Store,
+    root: ConversationId,
+    pieces: &'a [Piece],
+    /// Payloads that were redacted elsewhere and may still be here.
+    redacted: Vec<(ConversationId, Seq, u32)>,
+    /// Whose records these are, and the head that they continue.
+    written: Option<(ConversationId, Option<Head>)>,
+    records: Vec<Record>,
+    bytes: usize,
+    batches: u64,
+    added: u64,
+}
+
+impl Taking<'_> {
+    fn take(&mut self, entry: Cow<'_, Adopted>) -> Result<(), Error> {
+        let id = entry.sealed.entry.conversation;
+        for (address, bytes) in &entry.blobs {
+            self.store.backend().put_blob(self.root, *address, bytes)?;
+        }
+        let held = self.piece(id).and_then(|piece| piece.held);
+        if self.written.is_none_or(|(of, _)| of != id) {
+            self.write(Level::Buffered)?;
+            self.written = Some((id, held));
+        }
+        if held.is_some_and(|head| entry.sealed.entry.seq <= head.seq) {
+            let gone = redactions(&entry).into_iter();
+            self.redacted
+                .extend(gone.map(|(seq, index)| (id, seq, index)));
+            return Ok(());
+        }
+        let Adopted {
+            sealed, payloads, ..
+        } = entry.into_owned();
+        // What is new comes in without them: nothing of it is ever there to be destroyed.
+        let words = payloads.iter().flatten().map(|p| p.bytes.len());
+        self.bytes = words.fold(self.bytes, usize::saturating_add);
+        self.bytes = self.bytes.saturating_add(sealed.bytes.len());
+        self.records.push(Record {
+            seq: sealed.entry.seq,
+            hash: sealed.hash,
+            entry: sealed.bytes,
+            payloads,
+        });
+        self.added = self.added.saturating_add(1);
+        if self.records.len() >= BATCH_ENTRIES || self.bytes >= BATCH_BYTES {
+            self.write(Level::Buffered)?;
+        }
+        Ok(())
+    }
+
+    fn piece(&self, id: ConversationId) -> Option<&Piece> {
+        self.pieces.iter().find(|piece| piece.id == id)
+    }
+
+    fn write(&mut self, level: Level) -> Result<(), Error> {
+        let (Some((conversation, expected)), Some(last)) = (self.written, self.records.last())
+        else {
+            return Ok(());
+        };
+        let head = Head {
+            seq: last.seq,
+            hash: last.hash,
+        };
+        let name = self.piece(conversation).map(|piece| piece.name.clone());
+        let batch = Batch {
+            conversation,
+            expected,
+            birth: name.filter(|_| expected.is_none()),
+            records: std::mem::take(&mut self.records),
+        };
+        self.bytes = 0;
+        self.written = Some((conversation, Some(head)));
+        self.batches = self.batches.saturating_add(1);
+        Ok(self.store.backend().append(batch, level)?)
+    }
+
+    fn finish(mut self) -> Result<u64, Error> {
+        let (backend, level) = (self.store.backend(), self.store.level());
+        self.write(level)?;
+        if self.batches != 1 {
+            backend.sync(level)?;
+        }
+        for piece in self.pieces {
+            let own = self.redacted.iter().filter(|(id, ..)| *id == piece.id);
+            let places: Vec<(Seq, u32)> = own.map(|(_, seq, index)| (*seq, *index)).collect();
+            backend.destroy_payloads(piece.id, &places, level)?;
+        }
+        Ok(self.added)
+    }
 }
 
 fn discontinued(seq: Seq) -> Error {

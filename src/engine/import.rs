@@ -12,13 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::formats::{Begins, Link, Step, Transcript, json};
 use crate::log::{
-    Block, BlockBody, Body, By, Change, Door, EditAction, Fields, Head, Json, Key, Left,
+    Block, BlockBody, Body, By, Change, Door, EditAction, Fields, Head, Iteration, Json, Key, Left,
     LeftReason, Message, MessageId, Micros, OpenCalls, PartBody, PartKind, PartSkeleton,
     Provenance, RequestReason, Seq, StandIn, StandInKind, Trigger,
 };
 use crate::store::BLOB_BYTES_MAX;
 use crate::strategy::Strategy;
-use crate::window::{BindError, MessageState};
+use crate::window::{BindError, CLEARED, COMPACTED, MessageState};
 use std::sync::Arc;
 
 use self::compare::was_simulated;
@@ -68,7 +68,7 @@ pub struct Imported {
     /// Notes of the source.
     pub notes: u64,
     /// Calls now imported at which a summary was due and nobody was asked.
-    pub due: u64,
+    pub due: Vec<Iteration>,
     /// What a person should be told.
     pub warnings: Vec<Warning>,
     /// Entries written now.
@@ -274,7 +274,7 @@ struct Import<'a> {
     /// The number of each message step, in order.
     steps: Vec<usize>,
     /// Calls at which a summary was due and nobody was asked.
-    due: u64,
+    due: Vec<Iteration>,
     warnings: Vec<Warning>,
 }
 
@@ -299,7 +299,7 @@ impl<'a> Import<'a> {
             simulated,
             messages: Vec::new(),
             steps: Vec::new(),
-            due: 0,
+            due: Vec::new(),
             warnings: Vec::new(),
         })
     }
@@ -519,7 +519,7 @@ impl<'a> Import<'a> {
             let detail = "a summary was left for later";
             return Err(Error::refused(RequestReason::PolicyConflict, detail));
         };
-        self.due = self.due.saturating_add(u64::from(call.due));
+        self.due.extend(call.due.then_some(call.iteration));
         let place = format!("step {step}");
         self.warnings
             .extend(call.failures.into_iter().map(|failure| Warning {
@@ -548,7 +548,7 @@ impl<'a> Import<'a> {
     ) -> Result<Seq, Error> {
         if self.simulated {
             let text = compacted_words(summary, rest);
-            return file_noted(stage, "compacted", ("", false), Some(&text), meta);
+            return file_noted(stage, COMPACTED, ("", false), Some(&text), meta);
         }
         let sources: BTreeSet<MessageId> = stage.state.outside_envelope().collect();
         let content = store_content(stage, work, summary)?;
@@ -583,7 +583,7 @@ impl<'a> Import<'a> {
     ) -> Result<Seq, Error> {
         let words = cleared_words(calls, marker);
         if self.simulated {
-            return file_noted(stage, "cleared", ("", false), Some(&words), meta);
+            return file_noted(stage, CLEARED, ("", false), Some(&words), meta);
         }
         let mut targets: BTreeMap<Seq, BTreeSet<u32>> = BTreeMap::new();
         for call in calls {

@@ -317,6 +317,28 @@ impl Backend for Lineage {
         self.below.destroy_payload(owner, seq, index, level)
     }
 
+    fn destroy_payloads(
+        &self,
+        conversation: ConversationId,
+        places: &[(Seq, u32)],
+        level: Level,
+    ) -> Result<(), StoreError> {
+        let mut left = places;
+        while let Some((seq, _)) = left.first() {
+            let owner = self.owner(conversation, *seq)?;
+            let mut run = 1;
+            while let Some((next, _)) = left.get(run)
+                && self.owner(conversation, *next)? == owner
+            {
+                run = run.saturating_add(1);
+            }
+            let (own, rest) = left.split_at(run);
+            self.below.destroy_payloads(owner, own, level)?;
+            left = rest;
+        }
+        Ok(())
+    }
+
     fn list(&self, prefix: &[String]) -> Result<Vec<Listed>, StoreError> {
         self.below.list(prefix)
     }

@@ -5,6 +5,7 @@
 
 mod adopt;
 mod append;
+mod beside;
 mod budget;
 mod call;
 mod consolidate;
@@ -29,8 +30,9 @@ mod stage;
 mod summarize_command;
 mod summarizer;
 mod views;
+mod wordless;
 
-pub use adopt::Adopted;
+pub use adopt::{Adopted, Entries};
 pub use append::Options;
 pub use budget::{Budget, TooSmall};
 pub use call::{Call, Request};

@@ -12,12 +12,13 @@ use serde_json::Value;
 
 use crate::log::{
     Author, Body, ConversationId, Entry, Hash, Kind, MessageId, Redacted, RequestReason, Seq,
-    StandInKind, payload,
+    StandInKind, payload, payload::Secret,
 };
 use crate::planted::{Bug, planted};
 use crate::store::{Backend as _, Listed};
 
 use super::append::Options;
+use super::beside::Beside;
 use super::content::Content;
 use super::conversation::{Conversation, Store};
 use super::error::{Error, Refusal};
@@ -43,6 +44,8 @@ pub enum Words {
     Claim,
     /// A recall that quotes one.
     Quote,
+    /// What a source or a provider said beside it that holds its words.
+    Note,
     /// Settings, notes, and what a source or a provider said beside.
     Other,
 }
@@ -56,6 +59,7 @@ impl Words {
             Self::Form => "form",
             Self::Claim => "claim",
             Self::Quote => "quote",
+            Self::Note => "note",
             Self::Other => "other",
         }
     }
@@ -96,6 +100,8 @@ pub struct Redaction {
     pub logs: Vec<LogRedaction>,
     /// Blobs that are destroyed with their last mention.
     pub blobs: u64,
+    /// Notes near and behind the message that do not hold its words as they are, and stay.
+    pub notes_kept: u64,
 }
 
 impl Redaction {
@@ -114,7 +120,7 @@ impl Conversation {
     /// `nothing-matches` when there is no such message; a failure where a log cannot be read.
     pub fn plan_redaction(&self, asked: Redact) -> Result<Redaction, Error> {
         let logs = self.family()?;
-        self.reaches(asked, &logs)
+        self.reaches(asked, &logs, &self.secret()?)
     }
 
     /// Destroys words and salts: of a message all forms, every summary and recall that holds some of
@@ -135,6 +141,8 @@ impl Conversation {
     }
 
     fn redact_in(&self, logs: &[Self], asked: Redact) -> Result<Redaction, Error> {
+        // What the lock holds cannot be asked for once it is taken.
+        let secret = self.secret()?;
         // Nobody appends meanwhile, here or to another log that shares the words or their blobs.
         let mut states = Vec::with_capacity(logs.len());
         for log in logs {
@@ -143,7 +151,7 @@ impl Conversation {
             let head = self.store().backend.head(log.id())?;
             states.push(log.lock_at(head.map(|head| head.seq))?);
         }
-        let mut plan = self.reaches(asked, logs)?;
+        let mut plan = self.reaches(asked, logs, &secret)?;
         for (log, state) in logs.iter().zip(&mut states) {
             let mut parts = plan.logs.iter_mut();
             let Some(part) = parts.find(|part| part.log.conversation == log.id()) else {
@@ -171,9 +179,10 @@ impl Conversation {
             BTreeSet::new()
         };
         for part in &plan.logs {
-            for goes in part.goes.iter().filter(|goes| goes.held) {
-                backend.destroy_payload(part.log.conversation, goes.seq, goes.index, level)?;
-            }
+            let held = part.goes.iter().filter(|goes| goes.held);
+            let mut places: Vec<(Seq, u32)> = held.map(|goes| (goes.seq, goes.index)).collect();
+            places.sort_unstable();
+            backend.destroy_payloads(part.log.conversation, &places, level)?;
         }
         let mut kept = self.store().mentioned(logs)?;
         if planted(Bug::BlobsOutliveTheirMention) {
@@ -200,12 +209,18 @@ impl Conversation {
         Ok(family)
     }
 
-    fn reaches(&self, asked: Redact, family: &[Self]) -> Result<Redaction, Error> {
+    fn reaches(&self, asked: Redact, family: &[Self], secret: &Secret) -> Result<Redaction, Error> {
         let backend = &self.store().backend;
+        let mut beside = None;
         let from = match asked {
-            Redact::Message(id) => self.says(id)?.seq,
+            Redact::Message(id) => {
+                let says = self.says(id)?;
+                beside = Some(Beside::of(self, &says, secret)?);
+                says.seq
+            }
             Redact::Conversation => Seq(0),
         };
+        let mut notes_kept = 0;
         let end = backend.head(self.id())?.map_or(Seq(0), |head| head.seq);
         let mut logs = Vec::new();
         for log in family {
@@ -217,15 +232,29 @@ impl Conversation {
                 continue;
             }
             let part = match asked {
-                Redact::Message(id) => log.holding(id, head.seq)?,
+                Redact::Message(id) => {
+                    let part = log.holding(id, head.seq, beside.as_mut())?;
+                    if log.id() == self.id() {
+                        notes_kept = beside.as_ref().map_or(0, |beside| beside.others);
+                    }
+                    beside.iter_mut().for_each(|beside| beside.others = 0);
+                    part
+                }
                 Redact::Conversation => log.all(self.last_shared(log, end)?, head.seq)?,
             };
             if !part.goes.is_empty() {
                 logs.push(part);
             }
         }
+        // The one that was asked for comes first.
+        logs.sort_by_key(|part| part.log.conversation != self.id());
         let blobs = self.lone_blobs(&logs, family)?;
-        Ok(Redaction { asked, logs, blobs })
+        Ok(Redaction {
+            asked,
+            logs,
+            blobs,
+            notes_kept,
+        })
     }
 
     /// The entry that says a message.
@@ -270,19 +299,36 @@ impl Conversation {
     }
 
     /// What of this log holds words of a message.
-    fn holding(&self, id: MessageId, head: Seq) -> Result<LogRedaction, Error> {
+    fn holding(
+        &self,
+        id: MessageId,
+        head: Seq,
+        mut beside: Option<&mut Beside>,
+    ) -> Result<LogRedaction, Error> {
         let mut tainted = BTreeSet::from([id.seq()]);
         let mut found = Vec::new();
         let mut said = Vec::new();
         let wanted = |_, kind: Option<Kind>| {
-            use Kind::{Appended, Edited, Noted, Redacted, Visited};
-            matches!(kind, Some(Appended | Edited | Noted | Redacted | Visited))
+            use Kind::{Appended, Edited, Noted, Redacted, Returned, Visited};
+            matches!(
+                kind,
+                Some(Appended | Edited | Noted | Redacted | Returned | Visited)
+            )
         };
         let mut failed = None;
-        let stretch = (id.seq(), head);
+        let from = beside.as_ref().map_or(id.seq(), |beside| beside.from());
+        let stretch = (from, head);
         self.store()
             .entries_of(self.id(), stretch, &wanted, &mut |entry| {
-                match self.taints(entry, &mut tainted) {
+                let mut look = || {
+                    let mut more = self.taints(entry, &mut tainted)?;
+                    if let Some(beside) = &mut beside {
+                        let held = beside.held_by(self, entry)?.into_iter();
+                        more.extend(held.map(|index| (index, Words::Note)));
+                    }
+                    Ok(more)
+                };
+                match look() {
                     Ok(more) => {
                         found.extend(more.into_iter().map(|(i, what)| (entry.seq, i, what)));
                     }
@@ -299,6 +345,18 @@ impl Conversation {
         if let Some(error) = failed {
             return Err(error);
         }
+        // What an earlier redaction of it named and did not come to: once its words are gone, nothing else
+        // tells what stood beside it.
+        for (_, earlier) in said.iter().filter(|(_, r)| r.asked == Some(id.seq())) {
+            let named = earlier.payloads.iter();
+            let new =
+                named.filter(|(seq, index)| !found.iter().any(|f| (f.0, f.1) == (*seq, *index)));
+            let new: Vec<_> = new
+                .map(|(seq, index)| (*seq, *index, Words::Note))
+                .collect();
+            found.extend(new);
+        }
+        found.sort_unstable();
         let goes = self.still(found)?;
         Ok(LogRedaction {
             log: self.listed(),
@@ -365,7 +423,7 @@ impl Conversation {
 
     /// The note of a recall that a message of the application's is the answer to: it stands behind it
     /// in the log that has the message. A fork of just there does not share it.
-    fn recall_of(&self, entry: &Entry) -> Result<Noted, Error> {
+    pub(super) fn recall_of(&self, entry: &Entry) -> Result<Noted, Error> {
         match &entry.body {
             Body::Appended(a) if a.skeleton.author == Author::Application => {}
             _ => return Ok(Noted::Nothing),
@@ -573,7 +631,7 @@ fn quoted_by(note: &str) -> Vec<Seq> {
 }
 
 /// The note behind a message that may be a recall.
-enum Noted {
+pub(super) enum Noted {
     /// There is none: it is no recall.
     Nothing,
     /// This entry of the log that has the message.

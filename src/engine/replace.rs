@@ -11,9 +11,9 @@ use std::ops::ControlFlow;
 use serde_json::{Value, json};
 
 use crate::log::{
-    Author, Block, BlockBody, Body, Change, EditAction, Json, Left, LeftReason, Message, MessageId,
-    Part, PartBody, PartKind, PartSkeleton, Ranges, RequestReason, Role, Seq, Shape, Skeleton,
-    StandIn, StandInKind,
+    Author, Block, BlockBody, Body, Change, EditAction, GroupReason, Json, Left, LeftReason,
+    Message, MessageId, Part, PartBody, PartKind, PartSkeleton, Ranges, RequestReason, Role, Seq,
+    Shape, Skeleton, StandIn, StandInKind,
 };
 use crate::window::{Binding, Chosen, Projection, Selection, Skip, Unchosen};
 
@@ -388,10 +388,17 @@ fn unchosen(state: &Projection, why: Unchosen) -> Error {
             let why = by_reason(state, &skips);
             let why = why.iter().map(|(why, ids)| format!("{ids} {why}"));
             let why: Vec<String> = why.collect();
-            nothing(format!(
-                "nothing that may leave matches: {}",
-                why.join(", ")
-            ))
+            let detail = format!("nothing that may leave matches: {}", why.join(", "));
+            let refusal = Refusal::new(RequestReason::NothingMatches, detail);
+            if skips
+                .iter()
+                .all(|(_, skip)| *skip != Skip::Held(GroupReason::Pinned))
+            {
+                return refusal.into();
+            }
+            let help = "a pin ends with `ctxlog unpin`; what came back stays with its whole group \
+                        until a call has seen it";
+            refusal.with_help(help).into()
         }
         Unchosen::Split(missing) => {
             let missing = listed(&missing);

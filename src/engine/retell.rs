@@ -4,16 +4,18 @@
 //! message comes back with its first words, also where another content stands for it now. Edits of an
 //! importer's source are told as the steps they came from; other edits become notes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use super::content::Content;
 use super::conversation::Conversation;
 use super::error::Error;
+use super::redact::Noted as Recalled;
+use super::wordless::without_words;
 use crate::formats::{Format, Link, Step, Transcript, json};
 use crate::log::{
     Appended, Author, Body, Door, EditAction, Edited, Entry, Fields, Json, Message, Noted,
-    PartBody, PartSkeleton, Provenance, Returned, Role, Seq, Settings, StandInKind,
+    PartBody, Provenance, Returned, Seq, Settings, StandInKind,
 };
 
 /// A log as steps.
@@ -27,8 +29,10 @@ pub struct Retold {
     pub edits: u64,
     /// Usage that belongs to an earlier call than the newest, which a step cannot say.
     pub late_usage: u64,
-    /// Messages whose words are redacted.
-    pub redacted: u64,
+    /// Usage of calls that were sent less than all there was: it measures no other window.
+    pub own_usage: u64,
+    /// Messages whose words are redacted, by their number among the message steps.
+    pub redacted: BTreeSet<usize>,
     /// Entries of a kind that is not known here.
     pub unknown: u64,
 }
@@ -48,6 +52,7 @@ impl Conversation {
             ordinals: BTreeMap::new(),
             last_call: None,
             open: None,
+            quoted: None,
         };
         let mut failed = None;
         self.store()
@@ -82,6 +87,8 @@ struct Teller<'a> {
     ordinals: BTreeMap<Seq, usize>,
     last_call: Option<Seq>,
     open: Option<Open>,
+    /// The first recall's quote: calls behind it were sent a message that no replay has.
+    quoted: Option<Seq>,
 }
 
 impl Teller<'_> {
@@ -137,21 +144,30 @@ impl Teller<'_> {
         if made {
             return Ok(()); // a replay closes calls itself
         }
-        let message = match self.chat.content(entry.seq, 0)? {
-            Content::Message(message) => *message,
-            Content::Redacted => {
-                self.told.redacted = self.told.redacted.saturating_add(1);
-                without_words(a)
-            }
+        let recalled = |chat: &Conversation| -> Result<bool, Error> {
+            Ok(matches!(chat.recall_of(entry)?, Recalled::By(_)))
+        };
+        if entry.by.door != Door::Import && recalled(self.chat)? {
+            // What was recalled by hand is, where a replay let it leave, not recalled there.
+            self.told.edits = self.told.edits.saturating_add(1);
+            self.quoted.get_or_insert(entry.seq);
+            return Ok(());
+        }
+        let (message, lost) = match self.chat.content(entry.seq, 0)? {
+            Content::Message(message) => (*message, false),
+            Content::Redacted => (without_words(a), true),
         };
         if let Some(source) = &message.source {
             self.of_format(&source.format);
         }
         if self.continues_split(entry, a, &message) {
             self.join(entry.seq, message);
+            let ordinal = self.told.messages.len().saturating_sub(1);
+            self.told.redacted.extend(lost.then_some(ordinal));
             return Ok(());
         }
         let ordinal = self.told.messages.len();
+        self.told.redacted.extend(lost.then_some(ordinal));
         let linked = |seq: Option<Seq>| seq.and_then(|s| self.ordinals.get(&s).copied());
         let link = match (linked(a.continues), linked(a.same_source)) {
             (Some(to), _) => Link::Continues(to),
@@ -221,16 +237,37 @@ impl Teller<'_> {
         let words = words.as_ref().and_then(json::object).unwrap_or_default();
         let failure = json::text_field(&words, "failure");
         let newest = self.last_call == Some(r.call);
-        if !newest && r.usage.is_some() {
-            self.told.late_usage = self.told.late_usage.saturating_add(1);
+        let serves = newest && self.serves(entry, r.call)?;
+        if r.usage.is_some() && !serves {
+            let count = if newest {
+                &mut self.told.own_usage
+            } else {
+                &mut self.told.late_usage
+            };
+            *count = count.saturating_add(1);
         }
         let failed = || "failed".to_owned();
         Ok(Step::Returned {
-            usage: r.usage.filter(|_| newest),
+            usage: r.usage.filter(|_| serves),
             failure: failure.or_else(|| r.failed.then(failed)),
             rest: inner(&words, "rest"),
             at: entry.at,
         })
+    }
+
+    /// Whether what was reported for a call measures what a replay without strategies would send. What
+    /// an importer read measures the source's window, whatever became of it here.
+    fn serves(&self, entry: &Entry, call: Seq) -> Result<bool, Error> {
+        if entry.provenance != Provenance::Recorded {
+            return Ok(true);
+        }
+        let quoted = self.quoted.is_some_and(|quote| quote < call);
+        let whole = self.chat.with_projection(|p| {
+            let sent = p.sent().binary_search_by_key(&call, |s| s.fact.seq).ok();
+            let sent = sent.and_then(|at| p.sent().get(at));
+            sent.is_some_and(|sent| p.is_whole(sent))
+        })?;
+        Ok(whole && !quoted)
     }
 
     fn noted(&self, entry: &Entry, n: &Noted) -> Result<Step, Error> {
@@ -310,26 +347,4 @@ fn inner(fields: &Fields, name: &str) -> Fields {
 
 const fn is_result(body: &PartBody) -> bool {
     matches!(body, PartBody::Result { native: None, .. })
-}
-
-/// A redacted message by what its entry still says: who spoke, and which calls it made or answered.
-fn without_words(a: &Appended) -> Message {
-    let gone = "[redacted]";
-    let part = |p: &PartSkeleton| match p.kind {
-        crate::log::PartKind::Call => crate::log::Part::call(
-            p.label.as_deref().unwrap_or_default(),
-            p.name.as_deref().unwrap_or_default(),
-            "{}",
-        ),
-        crate::log::PartKind::Result => {
-            crate::log::Part::result(p.label.as_deref().unwrap_or_default(), gone)
-        }
-        _ => crate::log::Part::text(gone),
-    };
-    let parts = a.skeleton.parts.iter().map(part).collect();
-    let role = match &a.skeleton.role {
-        Role::Other(_) => Role::User,
-        role => role.clone(),
-    };
-    Message::new(role, a.skeleton.author, parts)
 }

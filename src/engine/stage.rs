@@ -2,7 +2,7 @@
 
 use crate::log::{
     Body, By, Commitment, ConversationId, Entry, Hash, Head, Iteration, Key, Micros, Provenance,
-    Sealed, Seq, entry, payload,
+    Seq, entry, payload,
 };
 use crate::store::{Batch, Name, Payload, Record};
 use crate::window::{Pace, Projection, Taken};
@@ -137,12 +137,6 @@ impl<'a> Stage<'a> {
             entry: bytes,
             payloads: std::mem::take(&mut self.payloads),
         });
-    }
-
-    /// Files an entry that was sealed elsewhere, with its payloads as far as they are there.
-    pub fn adopt(&mut self, mut sealed: Sealed, payloads: Vec<Option<Payload>>) {
-        self.payloads = payloads;
-        self.push(&mut sealed.entry, sealed.hash, sealed.bytes);
     }
 
     /// The payload of a staged entry.

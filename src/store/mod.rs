@@ -312,6 +312,21 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
         level: Level,
     ) -> Result<(), StoreError>;
 
+    /// Destroys several payloads of a log, in the order of their entries: as [`Backend::destroy_payload`]
+    /// for each, in as few writes as the store can.
+    ///
+    /// # Errors
+    /// When the store cannot be written; some may be destroyed then.
+    fn destroy_payloads(
+        &self,
+        conversation: ConversationId,
+        places: &[(Seq, u32)],
+        level: Level,
+    ) -> Result<(), StoreError> {
+        let mut each = places.iter();
+        each.try_for_each(|(seq, index)| self.destroy_payload(conversation, *seq, *index, level))
+    }
+
     /// All conversations whose namespace begins with `prefix`, sorted by name.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use crate::log::{
 use crate::planted::{Bug, planted};
 
 use super::bind::{CallInfo, remove_from};
-use super::consolidated::CONSOLIDATED;
+use super::consolidated::{CLEARED, COMPACTED, CONSOLIDATED};
 use super::index::Share;
 use super::measure::add_apart;
 use super::state::{
@@ -112,6 +112,8 @@ impl Projection {
             Body::Noted(n) => {
                 if n.what == CONSOLIDATED {
                     self.consolidated_by(fact, true);
+                } else if n.what == COMPACTED || n.what == CLEARED {
+                    self.parted.get_or_insert(fact.seq);
                 }
             }
             Body::Configured(c) => self.configured(fact, c),
@@ -180,16 +182,21 @@ impl Projection {
         let Some(sent) = self.sent.get(at) else {
             return;
         };
-        // A simulated window is the source's only while nothing has left it.
-        let logged = self.logged_before(sent.fact.seq);
-        let whole = u64::try_from(logged).is_ok_and(|n| n == sent.messages);
-        if entry.provenance != Provenance::Simulated || whole {
+        if entry.provenance != Provenance::Simulated || self.is_whole(sent) {
             self.reading = Some(ReturnInfo {
                 window: sent.window,
                 messages: sent.messages,
                 input,
             });
         }
+    }
+
+    /// Whether a call was sent all there was, as it was said: a simulated window is the source's only
+    /// while nothing has left it, on either side, and nothing has another content.
+    pub(crate) fn is_whole(&self, sent: &Sent) -> bool {
+        let call = sent.fact.seq;
+        let logged = u64::try_from(self.logged_before(call));
+        logged == Ok(sent.messages) && self.parted.is_none_or(|seq| seq > call)
     }
 
     fn appended(&mut self, entry: &Entry, a: &Appended, skeleton: Skeleton) {
@@ -660,6 +667,7 @@ impl Projection {
             skeleton: s.skeleton.clone(),
         };
         if s.kind == StandInKind::Form {
+            self.parted.get_or_insert(fact.seq);
             let first = self.indices_in(&s.sources).next();
             if let Some(index) = first {
                 self.new_form(index, form);

@@ -7,6 +7,11 @@ use super::state::{Fact, MessageState, Projection};
 /// What a note says that marks a consolidation.
 pub const CONSOLIDATED: &str = "ctxlog:consolidated";
 
+/// What a note says of a compaction of the source's that a simulation did not apply.
+pub const COMPACTED: &str = "compacted";
+/// What a note says of outputs that the source cleared and a simulation did not.
+pub const CLEARED: &str = "cleared";
+
 /// A consolidation, or the mark of one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Consolidated {

@@ -24,7 +24,7 @@ pub use apply::Fold;
 pub use bind::{BindError, Binding, CallInfo};
 pub use chosen::{Chosen, Selection, Skip, Unchosen};
 pub use claim::Questions;
-pub use consolidated::{CONSOLIDATED, Consolidated};
+pub use consolidated::{CLEARED, COMPACTED, CONSOLIDATED, Consolidated};
 pub use group::{Groups, grouped};
 pub use guard::{Cut, Decision, Fate, GroupView, Keep, Notices, Order, Sizes, decide};
 pub use measure::{

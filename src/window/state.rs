@@ -317,6 +317,9 @@ pub struct Projection {
     /// Calls before those, in a fold that forgets.
     pub(super) calls_forgotten: u64,
     pub(super) reading: Option<ReturnInfo>,
+    /// The first entry by which a message has other words than were said, here or in the source that
+    /// is simulated.
+    pub(super) parted: Option<Seq>,
     /// The specs of all strategies that ever visited.
     pub(super) strategies: Vec<String>,
     pub(super) visits: Vec<VisitInfo>,

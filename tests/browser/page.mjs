@@ -39,6 +39,8 @@ async function check(what) {
   const steps = await slide(page);
   await clicks(page, what);
   await keys(page, what);
+  await compared(page, what);
+  await together(page);
   if (what.hostile) await harmless(page, what);
   if (what.screenshot) await shoot(page, what);
   assert.deepEqual(said, [], `${what.name}: the console`);
@@ -150,6 +152,34 @@ async function keys(page, what) {
   assert.equal(await at(), "it:2", "one step where the slider has the keys");
   await page.keyboard.press("End");
   assert.match(await page.textContent("#at"), /now$/);
+}
+
+// Two moments compared: what the two windows do not share, each way, and nothing where they are one.
+async function compared(page, what) {
+  if (what.windows.length < 2) return;
+  const [a, b] = [what.windows[0], what.windows[what.windows.length - 1]];
+  const only = (one, other) => one.messages.filter((m) => !other.messages.includes(m));
+  for (const [from, at] of [[a, b], [b, a], [a, a]]) {
+    await page.locator("#find").blur();
+    await to(page, from.iteration - 1);
+    await page.click("#compare");
+    await to(page, at.iteration - 1);
+    const counts = /(\d+) left, (\d+) came/.exec(await page.textContent("#changed-title"));
+    assert.deepEqual([Number(counts[1]), Number(counts[2])], [only(from, at).length, only(at, from).length], `${what.name}: compared`);
+    const listed = await ids(page, "changed");
+    for (const m of [...only(from, at), ...only(at, from)]) assert.ok(listed.includes(m), `${what.name}: ${m} is listed`);
+    await page.click("#compare");
+  }
+}
+
+// Neighbours with one fate are one lane, and nothing else changes.
+async function together(page) {
+  const height = () => page.evaluate(() => document.getElementById("room").offsetHeight);
+  const all = await height();
+  await page.selectOption("#filter", "runs");
+  assert.ok(await height() <= all);
+  await page.selectOption("#filter", "all");
+  assert.equal(await height(), all);
 }
 
 // What came from the conversation is text: it ran nothing and made no element.

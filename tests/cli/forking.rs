@@ -109,3 +109,44 @@ fn an_export_of_a_fork_is_taken_in_elsewhere_with_what_it_left() {
     assert_eq!(names, ["chat", "other"]);
     assert_eq!(elsewhere.run(&["export", "-c", "other"]).done().out, lines);
 }
+
+/// An entry of one of two conversations is named with its conversation, and a name may hold an '@'.
+#[test]
+fn a_difference_between_forks_says_whose_entry_it_is() {
+    let place = Place::furnished();
+    place.run(&["fork", "@", "--as", "the@other"]).done();
+    place.run(&["pin", "m1", "-c", "the@other"]);
+    place
+        .run(&[
+            "append",
+            "-c",
+            "the@other",
+            "--role",
+            "user",
+            "--text",
+            "only here",
+        ])
+        .done();
+    let diff = |a: &str, b: &str| place.run(&["diff", a, b]).done().out;
+    let said = diff("chat@", "the@other@");
+    assert!(said.contains("the@other@s:"), "{said}");
+    let back = diff("the@other@-1", "chat@@");
+    assert!(
+        back.contains("the same messages") || back.contains("unchanged"),
+        "{back}"
+    );
+    let json = place
+        .run(&["diff", "chat@", "the@other@", "--json"])
+        .done()
+        .out;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["entered"][0]["by"]["conversation"], "the@other");
+    let one = place
+        .run(&["diff", "@-3", "@", "-c", "the@other", "--json"])
+        .done()
+        .out;
+    assert!(
+        !one.contains("\"conversation\":\"the@other\",\"seq\""),
+        "{one}"
+    );
+}

@@ -478,3 +478,95 @@ fn every_command_has_a_page_with_every_flag() {
         }
     }
 }
+
+/// A bundle says what it holds, and what else is asked of it is answered: of which conversation, against
+/// which checkpoint, kept or carried, and whether it is one at all.
+#[test]
+fn a_bundle_is_held_to_what_is_asked_of_it() {
+    let place = Place::furnished();
+    let note = place.run(&["checkpoint"]).done().out;
+    place.write("kept", &note);
+    place
+        .run(&["export", "--format", "bundle", "-o", "plain"])
+        .done();
+    let carrying = [
+        "export",
+        "--format",
+        "bundle",
+        "--checkpoint",
+        "kept",
+        "-o",
+        "carrying",
+    ];
+    place.run(&carrying).done();
+    let verify = |more: &[&str]| place.run(&[&["verify", "--bundle"][..], more].concat());
+    assert!(!verify(&["plain"]).done().out.contains("consistent"));
+    assert!(
+        verify(&["plain", "--checkpoint", "kept"])
+            .done()
+            .out
+            .contains("consistent")
+    );
+    let carried = verify(&["carrying"]).done().out;
+    assert!(
+        carried.contains("consistent") && carried.contains("whoever wrote this file"),
+        "{carried}"
+    );
+    verify(&["plain", "-c", "chat"]).done();
+    verify(&["plain", "-c", "another"]).failed(1, "nothing-matches");
+    verify(&["plain", "--public-key", "x"]).failed(3, "bad-signature");
+    place
+        .run(&["verify", "--public-key", "x"])
+        .failed(2, "usage");
+    // A log that was shortened, and whose bundle says no more than it holds.
+    place
+        .run(&["append", "--role", "user", "--text", "one more"])
+        .done();
+    place.write("newer", place.run(&["checkpoint"]).done().out);
+    let (said, _) = verify(&["plain", "--checkpoint", "newer"]).failed(3, "damaged");
+    assert!(said.contains("shortened"), "{said}");
+    // A line that says to readers what its entry does not.
+    let lines = std::fs::read_to_string(place.path("plain")).unwrap();
+    place.write(
+        "lies",
+        lines.replacen("\"iteration\":2", "\"iteration\":1", 1),
+    );
+    let (said, _) = verify(&["lies"]).failed(3, "damaged");
+    assert!(said.contains("field 'iteration'"), "{said}");
+    for (name, foreign) in [("empty", ""), ("other", "{\"a\":1}\n")] {
+        place.write(name, foreign);
+        verify(&[name]).failed(2, "unknown-format");
+    }
+    place
+        .run(&["export", "--checkpoint", "kept"])
+        .failed(2, "invalid-option");
+}
+
+/// A log that is here already keeps its name, and that is told.
+#[test]
+fn a_log_that_is_here_keeps_its_name() {
+    let place = Place::furnished();
+    place.run(&["export", "-o", "log"]).done();
+    let again = place.run(&["import", "log", "--as", "another"]).done();
+    assert!(
+        again.err.contains("here already, as 'chat'"),
+        "{}",
+        again.err
+    );
+    assert!(!again.out.contains("another"), "{}", again.out);
+}
+
+/// What is made of a store is made beside it: within, it would be part of the store.
+#[test]
+fn nothing_is_made_within_the_store() {
+    let place = Place::furnished();
+    let inside = place.store().join("new");
+    let inside = inside.to_str().unwrap();
+    place
+        .run(&["compact", "--into", inside])
+        .failed(2, "invalid-option");
+    place
+        .run(&["verify", "--copy", "--copy-to", inside])
+        .failed(2, "invalid-option");
+    assert!(!place.store().join("new").exists());
+}

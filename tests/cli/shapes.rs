@@ -338,6 +338,8 @@ pub struct Cause {
     pub by: String,
     #[serde(deserialize_with = "present")]
     pub stand_in: Option<u64>,
+    /// Only between two conversations.
+    pub conversation: Option<String>,
 }
 
 #[derive(Deserialize)]

@@ -118,3 +118,40 @@ fn what_is_no_strategy_is_told_before_anything_is_read() {
     assert_eq!(place.run(&["simulate"]).code, 2);
     assert!(!place.store().exists());
 }
+
+#[test]
+fn a_chain_with_an_empty_link_is_told_which() {
+    let place = Place::new();
+    for (spec, nth) in [
+        ("", 1),
+        (" ", 1),
+        ("buffer:keep=2 +", 2),
+        ("+ buffer:keep=2", 1),
+        ("buffer:keep=2 +  + buffer:keep=3", 2),
+    ] {
+        let wrong = place.run(&["simulate", "--strategy", spec]);
+        assert_eq!(wrong.code, 2, "{spec}: {}", wrong.err);
+        let said = format!("link {nth} of the chain");
+        assert!(wrong.err.contains(&said), "{spec}: {}", wrong.err);
+    }
+}
+
+/// A summariser that fails is told of: its column would look like one that had nothing to do.
+#[test]
+fn attempts_at_a_summary_that_fail_are_told() {
+    let place = Place::furnished();
+    let spec = "summarize-oldest:limit=9,keep=2,command=/nobody/there";
+    let asked = place.run(&["simulate", "--strategy", spec]).done();
+    assert!(
+        asked.out.contains("at a summary came to nothing"),
+        "{}",
+        asked.out
+    );
+    let spec = "summarize-oldest:limit=9,keep=2";
+    let asked = place.run(&["simulate", "--strategy", spec]).done();
+    assert!(
+        asked.out.contains("A: a summary was due at"),
+        "{}",
+        asked.out
+    );
+}

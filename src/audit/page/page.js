@@ -273,9 +273,9 @@ class List {
   }
 }
 
-// ---- state: one cursor, one message
+// ---- state: one cursor, one message, and the other moment where two are compared
 
-let cursor = HEAD, picked = -1, filter = "all", rows = order, found = null;
+let cursor = HEAD, picked = -1, filter = "all", rows = order, found = null, other = -1;
 const windowList = new List($("window"), (m) => {
   const tokens = formOf(m, cursor).tokens;
   const fresh = M.seq[m] > before() ? "  new" : "";
@@ -320,10 +320,42 @@ function changes() {
     changedList.set(found);
     return;
   }
+  if (other >= 0) { compared(); return; }
   const since = before();
   const list = events.slice(below(eventSeqs, since + 1), below(eventSeqs, cursor + 1));
   $("changed-title").textContent = "CHANGED since " + (since < 0 ? "the beginning" : moment(since)) + "  " + things(list.length, "change");
   changedList.set(list);
+}
+
+// What left, what came and what has another content, from the other moment to the cursor; each with what
+// the newest change between them says of it. Backwards, what came there is what is not there here.
+function compared() {
+  const from = Math.min(other, cursor), to = Math.max(other, cursor);
+  const said = new Map(); // by message and sign
+  for (const e of events.slice(below(eventSeqs, from + 1), below(eventSeqs, to + 1))) said.set(e.m + e.sign, e);
+  const list = [], counts = { "-": 0, "+": 0, "~": 0 };
+  for (const m of order) {
+    const there = visible(m, other), here = visible(m, cursor);
+    const again = there && here && formOf(m, other).given !== formOf(m, cursor).given;
+    if (there === here && !again) continue;
+    const sign = again ? "~" : here ? "+" : "-";
+    const then = cursor >= other ? sign : { "-": "+", "+": "-", "~": "~" }[sign];
+    const e = said.get(m + then);
+    counts[sign]++;
+    list.push({ sign, m, text: e ? [moment(e.seq), e.text].join("  ") : "" });
+  }
+  $("changed-title").textContent = "FROM " + moment(other) + " TO " + moment(cursor) + "  " +
+    counts["-"] + " left, " + counts["+"] + " came, " + counts["~"] + " changed";
+  $("changed-title").title = command("diff", moment(other), moment(cursor));
+  changedList.set(list);
+}
+
+function compare() {
+  other = other >= 0 ? -1 : cursor;
+  $("compare").setAttribute("aria-pressed", String(other >= 0));
+  $("compare").textContent = other >= 0 ? "from " + moment(other) : "compare";
+  if (other < 0) $("changed-title").removeAttribute("title");
+  changes(); drawChart(); drawLanes(); remember();
 }
 
 function step(by) {
@@ -342,6 +374,26 @@ function pick(m) {
   windowList.draw(); changedList.draw(); drawLanes(); explain(); remember();
 }
 
+// Neighbours to whom the same happened, as one lane: by its first message, how many more it stands for.
+const run = new Map();
+function together(all) {
+  const fate = (m) => {
+    const alone = m === picked || sources.has(M.seq[m]) || REDACTED.has(M.seq[m]) ||
+      livesAt[m + 1] - livesAt[m] !== 1 || formsAt[m] < formsAt[m + 1] || refusedAt[m] < refusedAt[m + 1];
+    const life = livesAt[m];
+    return alone ? "m" + m : [LIVES.left[life], LIVES.reason[life], LIVES.stand_in[life]].join(" ");
+  };
+  const kept = [];
+  let before = "";
+  for (const m of all) {
+    const now = fate(m);
+    if (kept.length && now === before) { const first = kept[kept.length - 1]; run.set(first, (run.get(first) || 0) + 1); }
+    else kept.push(m);
+    before = now;
+  }
+  return kept;
+}
+
 function lanes() {
   const tests = {
     all: () => true,
@@ -349,8 +401,11 @@ function lanes() {
     left: (m) => !visible(m, HEAD),
     refused: (m) => refusedAt[m] < refusedAt[m + 1],
     summary: (m) => sources.has(M.seq[m]),
+    runs: () => true,
   };
   rows = order.filter(tests[filter]);
+  run.clear();
+  if (filter === "runs") rows = together(rows);
   $("room").style.height = Math.max(rows.length * LANE, 1) + "px";
 }
 
@@ -477,8 +532,12 @@ const left = (stop) => GUTTER + cell() * stop;
 
 function drawCursor(pen, height) {
   pen.strokeStyle = ink.ink; pen.lineWidth = 1;
-  const x = Math.round(left(below(STOPS, cursor) + 0.5)) + 0.5;
-  pen.beginPath(); pen.moveTo(x, 0); pen.lineTo(x, height); pen.stroke();
+  const line = (seq) => {
+    const x = Math.round(left(below(STOPS, seq) + 0.5)) + 0.5;
+    pen.beginPath(); pen.moveTo(x, 0); pen.lineTo(x, height); pen.stroke();
+  };
+  line(cursor);
+  if (other >= 0) { pen.setLineDash([4, 4]); line(other); pen.setLineDash([]); }
 }
 
 // All of the chart but the cursor is the same at every step: it is drawn once, and copied.
@@ -532,7 +591,7 @@ function drawLane(pen, m, y) {
   const middle = y + LANE / 2;
   if (m === picked) { pen.fillStyle = ink.pick; pen.fillRect(0, y, wide, LANE); }
   pen.textAlign = "left"; pen.fillStyle = visible(m, cursor) ? ink.ink : ink.dim;
-  pen.fillText(idOf(m), 6, middle);
+  pen.fillText(idOf(m) + (run.has(m) ? " +" + run.get(m) : ""), 6, middle);
   pen.fillText(GLYPHS[M.kind[m]], 66, middle);
   pen.textAlign = "right";
   pen.fillText(number(M.tokens[m]), GUTTER - 8, middle);
@@ -573,17 +632,25 @@ function remember() {
   clearTimeout(told);
   told = setTimeout(() => {
     const m = picked < 0 ? "" : "&m=" + idOf(picked);
-    history.replaceState(null, "", "#at=" + moment(cursor) + m);
+    const from = other < 0 ? "" : "&from=" + moment(other);
+    history.replaceState(null, "", "#at=" + moment(cursor) + from + m);
   }, 400);
 }
 
 function recall() {
   const where = new URLSearchParams(location.hash.slice(1));
-  const at = /^(it|s):(\d+)$/.exec(where.get("at") || ""), m = /^m(\d+)$/.exec(where.get("m") || "");
+  const m = /^m(\d+)$/.exec(where.get("m") || "");
   if (m) picked = indexOf(Number(m[1]));
-  if (!at) return HEAD;
-  const n = Number(at[2]);
-  return at[1] === "s" ? n : CALLS[n - 1] === undefined ? HEAD : CALLS[n - 1];
+  const seqOf = (text) => {
+    const at = /^(it|s):(\d+)$/.exec(text || "");
+    if (!at) return -1;
+    const n = Number(at[2]);
+    return at[1] === "s" ? Math.min(n, HEAD) : CALLS[n - 1] === undefined ? HEAD : CALLS[n - 1];
+  };
+  const from = seqOf(where.get("from")), at = seqOf(where.get("at"));
+  if ((from < 0) !== (other < 0)) compare();
+  if (from >= 0) { other = from; $("compare").textContent = "from " + moment(other); }
+  return at < 0 ? HEAD : at;
 }
 
 // ---- hands
@@ -601,6 +668,7 @@ function keys(event) {
     End: () => moveTo(HEAD),
     j: () => lane(1), k: () => lane(-1),
     r: () => choose(filter === "refused" ? "all" : "refused"),
+    d: compare,
     "/": () => $("find").focus(), "?": help,
   };
   if (!acts[event.key]) return;
@@ -632,6 +700,7 @@ function begin() {
   $("back").addEventListener("click", () => step(-1));
   $("on").addEventListener("click", () => step(1));
   $("filter").addEventListener("change", () => choose($("filter").value));
+  $("compare").addEventListener("click", compare);
   $("help").addEventListener("click", help);
   let asked = 0;
   $("find").addEventListener("input", () => { clearTimeout(asked); asked = setTimeout(() => find($("find").value), 150); });

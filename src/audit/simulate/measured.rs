@@ -128,13 +128,13 @@ fn folded(p: &Projection, name: &str, names: &Names) -> Alternative {
         peak: sorted.last().copied().unwrap_or(0),
         median: middle(&sorted).unwrap_or(0),
         tokens,
-        over_budget: over_budget(p),
+        over_budget: over_budget(p, &[]),
         visits: 0,
         refused: BTreeMap::new(),
         rereads: 0,
         reread: 0,
         summaries: 0,
-        summaries_due: 0,
+        summaries_due: None,
         summaries_failed: 0,
         lifetime: middle(&lifetimes),
         changes: changes.into_iter().map(|(_, change)| change).collect(),
@@ -152,15 +152,16 @@ fn middle(sorted: &[u64]) -> Option<u64> {
 }
 
 /// Calls that were filed while a strategy's newest visit had left the window over its limit, made
-/// for that call.
-fn over_budget(p: &Projection) -> u64 {
+/// for that call, or while a summary was due.
+pub(super) fn over_budget(p: &Projection, due: &[Iteration]) -> u64 {
     let mut over: BTreeMap<(Iteration, usize), bool> = BTreeMap::new();
     for visit in p.visits() {
         over.insert((visit.fact.iteration, visit.strategy), visit.over);
     }
     let last = last_call(p);
     let calls = over.iter().filter(|((it, _), over)| **over && *it <= last);
-    let calls: BTreeSet<Iteration> = calls.map(|((it, _), _)| *it).collect();
+    let calls = calls.map(|((it, _), _)| *it).chain(due.iter().copied());
+    let calls: BTreeSet<Iteration> = calls.collect();
     count(calls.len())
 }
 

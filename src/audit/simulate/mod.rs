@@ -63,6 +63,8 @@ pub struct LeftOut {
     pub edits: u64,
     /// Usage that was reported later than the next call.
     pub late_usage: u64,
+    /// Usage of calls that were sent less than all there was: it measures no other window.
+    pub own_usage: u64,
     /// Messages whose words are redacted.
     pub redacted: u64,
     /// Entries of a kind that is not known here.
@@ -93,7 +95,8 @@ pub struct Alternative {
     pub peak: u64,
     /// Their median.
     pub median: u64,
-    /// Calls that were sent although a strategy's limit was exceeded still.
+    /// Calls that were sent although a strategy's limit was exceeded still, by what its visit came to, or
+    /// because a summary was due and nobody was asked.
     pub over_budget: u64,
     /// Visits of strategies.
     pub visits: u64,
@@ -105,8 +108,9 @@ pub struct Alternative {
     pub reread: u64,
     /// Summaries that stand for messages.
     pub summaries: u64,
-    /// Calls at which a summary was due and nobody was asked.
-    pub summaries_due: u64,
+    /// Calls at which a summary was due and nobody was asked; of the conversation's own history no entry
+    /// says.
+    pub summaries_due: Option<u64>,
     /// Attempts at a summary that came to nothing.
     pub summaries_failed: u64,
     /// The median of how many calls saw a message before it left.
@@ -216,7 +220,8 @@ pub fn simulate(
         left_out: LeftOut {
             edits: told.edits,
             late_usage: told.late_usage,
-            redacted: told.redacted,
+            own_usage: told.own_usage,
+            redacted: count(told.redacted.len()),
             unknown: told.unknown,
         },
         quotes: QuotesFound {
@@ -245,7 +250,8 @@ fn replayed(
     let specs: Vec<String> = chain.strategies.iter().map(|s| s.spec()).collect();
     let names = measured::Names::of_replay(&chat, told)?;
     let mut column = measured::column(&chat, &specs.join(" + "), &names, quotes)?;
-    column.summaries_due = imported.due;
+    column.summaries_due = Some(count(imported.due.len()));
+    column.over_budget = chat.with_projection(|p| measured::over_budget(p, &imported.due))?;
     Ok(column)
 }
 

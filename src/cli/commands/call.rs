@@ -83,7 +83,9 @@ pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
     };
     let shown = audit::window(&chat, place)?;
     if !cx.json {
-        let visits = if call.visits.is_empty() {
+        let visits = if call.visits.is_empty() && call.due {
+            "nothing left"
+        } else if call.visits.is_empty() {
             "no strategy was due"
         } else {
             "strategies visited"

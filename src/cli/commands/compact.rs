@@ -53,6 +53,11 @@ pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
         return Err(Failure::usage("invalid-option", message, help));
     }
     let (into, unfinished) = vacant(&args.into)?;
+    if stores::is_within(&args.into, &cx.store) {
+        let help = "name a directory beside the store: it is to take its place";
+        let message = format!("{} is in the store itself", args.into.display());
+        return Err(Failure::usage("invalid-option", message, help));
+    }
     let bytes_before = stores::size(&cx.store);
     let old = stores::existing_for_one_pass(cx)?;
     let (conversations, entries) = write(cx, &old, &unfinished)?;

@@ -61,11 +61,15 @@ pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
 
 /// The conversation and the moment that a text names: `NAME@SEL`, or a selector alone.
 fn named(cx: &Context, store: &Store, text: &str) -> Result<(Conversation, Selector), Failure> {
-    let name = text.split_once('@').filter(|(name, _)| !name.is_empty());
-    let Some((name, selector)) = name else {
+    // A name may hold an '@' itself: the longest that there is, counts.
+    let parts = text.match_indices('@').map(|(at, _)| text.split_at(at));
+    let parts: Vec<(&str, &str)> = parts.filter(|(name, _)| !name.is_empty()).collect();
+    let known = |(name, _): &&(&str, &str)| stores::called(store, name).is_ok();
+    let known = parts.iter().rev().find(known);
+    let Some((name, selector)) = known.or(parts.first()).copied() else {
         return Ok((stores::conversation(cx, store)?, text.parse()?));
     };
-    let selector = match selector {
+    let selector = match selector.strip_prefix('@').unwrap_or(selector) {
         "" | "@" => Selector::Head(0),
         back if back.starts_with('-') => format!("@{back}").parse()?,
         other => other.parse()?,
@@ -175,15 +179,19 @@ fn change(cx: &mut Context, sign: Option<char>, line: &str, by: &Cause) -> Resul
 
 /// The entry that did it, why, and who.
 pub fn cause(by: &Cause) -> String {
-    let mut said = vec![
-        by.iteration.to_string(),
-        by.seq.to_string(),
-        by.kind.to_owned(),
-    ];
+    let mut said = vec![by.iteration.to_string(), place(by), by.kind.to_owned()];
     said.extend(by.reason.map(|r| r.name().to_owned()));
     said.extend(by.stand_in.map(|s| format!("by {}", MessageId(s))));
     said.push(who(by));
     said.join(" ")
+}
+
+/// The entry; where another conversation has another one of that number, as a selector of both.
+fn place(by: &Cause) -> String {
+    match &by.conversation {
+        Some(name) => format!("{}@{}", human::escape(name), by.seq),
+        None => by.seq.to_string(),
+    }
 }
 
 /// Who filed it: a strategy by its name, else the door.

@@ -37,6 +37,7 @@ EXAMPLES
   ctxlog export -c chat --format html -o chat.html
   ctxlog export -c chat --format html --no-words -o chat.html    ids, sizes and reasons only
   ctxlog export -c chat --format bundle -o chat.bundle.jsonl     then: ctxlog verify --bundle FILE
+  ctxlog export -c chat --format bundle --checkpoint elsewhere/ctxlog.note    it carries the note
   ctxlog export -c chat --salvage -o rest.jsonl    what can be trusted of a damaged log";
 
 #[derive(clap::Args, Debug)]
@@ -60,6 +61,9 @@ pub struct Args {
     /// Write to this file instead of stdout
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Checkpoints that were kept elsewhere, for a bundle to carry ('-': stdin)
+    #[arg(long, value_name = "FILE")]
+    pub checkpoint: Option<PathBuf>,
     /// Export what can be trusted of a damaged log
     #[arg(long)]
     pub salvage: bool,
@@ -67,6 +71,14 @@ pub struct Args {
 
 pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
     let at: Selector = args.at.parse()?;
+    if args.checkpoint.is_some() && (args.salvage || args.format != Target::Bundle) {
+        let message = "only a bundle carries checkpoints";
+        return Err(Failure::usage(
+            "invalid-option",
+            message,
+            "add --format bundle",
+        ));
+    }
     if args.salvage {
         return salvage(cx, args);
     }
@@ -103,12 +115,19 @@ fn bundle(
 ) -> Result<(), Failure> {
     let listed = stores::listed(cx, store)?;
     let mut progress = Progress::new(cx.progress, "verifying");
-    let verified = audit::verify(store, &listed, &mut |done, total| progress.at(done, total))?;
+    let mut verified = audit::verify(store, &listed, &mut |done, total| progress.at(done, total))?;
     drop(progress);
+    let carried = match &args.checkpoint {
+        Some(path) => verify::spoken_of(store, &listed, path, &mut verified)?,
+        None => None,
+    };
     if !verified.ok {
         return Err(verify::failure(&verified));
     }
-    lines(cx, args, &mut |out| audit::bundle(chat, &verified, out))
+    let carried = carried.as_deref();
+    lines(cx, args, &mut |out| {
+        audit::bundle(chat, &verified, carried, out)
+    })
 }
 
 /// Writes lines of a log, one an entry, and says how many on stderr.

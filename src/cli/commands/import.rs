@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use ctxlog::Strategy;
-use ctxlog::audit;
 use ctxlog::engine::{CommandSummarizer, Conversation, Imported, Store, Warning};
 use ctxlog::formats::{Format, Transcript};
 use ctxlog::log::{Body, Head, Seq};
@@ -19,7 +18,7 @@ use crate::cli::naming::Names;
 use crate::cli::notes::Notes;
 use crate::cli::progress::Progress;
 use crate::cli::reading::{Found, Kind, OWN, Source};
-use crate::cli::{Context, stores, summaries};
+use crate::cli::{Context, output, stores, summaries};
 
 /// Failures that say that a file is no transcript.
 const NO_TRANSCRIPT: [&str; 3] = ["unknown-format", "no-conversation", "empty-file"];
@@ -321,7 +320,16 @@ impl Import<'_> {
         let mut tell = |done| progress.at(u64::try_from(done).unwrap_or(u64::MAX), steps);
         let chain = self.chain.clone();
         let mut imported = store.import_among(of, name, transcript, chain, &mut tell)?;
-        let warnings = std::mem::take(&mut imported.warnings);
+        let mut warnings = std::mem::take(&mut imported.warnings);
+        if let Some(first) = imported.due.first() {
+            let calls = human::things(count(imported.due.len()), "call");
+            warnings.push(Warning {
+                place: first.to_string(),
+                what: format!(
+                    "a summary was due at {calls} and nobody was asked: command= makes them"
+                ),
+            });
+        }
         Ok((imported, warnings))
     }
 
@@ -335,20 +343,23 @@ impl Import<'_> {
                 "import it without --strategy",
             ));
         }
-        let logs = source.logs(self.args.max_record)?;
+        let mut progress = Progress::new(cx.progress, "reading");
+        let logs = source.logs(self.args.max_record, &mut |at, of| progress.at(at, of))?;
+        drop(progress);
         let several = logs.len() > 1 || self.several;
         for log in logs {
-            let first = log
-                .first()
-                .map_or(0, |(number, _)| number.saturating_sub(1));
             let name = match &self.args.name {
-                Some(name) if several => Some(format!("{name}/{}", birth_name(&log))),
+                Some(name) if several => Some(format!("{name}/{}", log.birth_name())),
                 name => name.clone(),
             };
             let store = self.store(cx)?;
-            let mut lines = log.into_iter().map(|(_, line)| Ok(line));
-            let taken = audit::import_lines(&store, &mut lines, name.as_deref());
-            let (chat, added) = taken.map_err(|e| source.at(first, e))?;
+            let (chat, added) = store.adopt(&log, name.as_deref())?;
+            if let Some(asked) = name.filter(|asked| asked != chat.name()) {
+                let (here, asked) = (human::escape(chat.name()), human::escape(&asked));
+                output::note(&format!(
+                    "this log is here already, as '{here}'; it was not named '{asked}'"
+                ));
+            }
             self.push(cx, Line::of_log(&chat, added)?)?;
         }
         Ok(())
@@ -421,15 +432,4 @@ impl Import<'_> {
         }
         lines
     }
-}
-
-/// The name a log had at birth.
-fn birth_name(log: &[(u64, String)]) -> String {
-    let entries = log.iter().find(|(_, line)| !audit::is_bundle(line));
-    let first = entries.and_then(|(_, line)| serde_json::from_str::<serde_json::Value>(line).ok());
-    let name = first
-        .as_ref()
-        .and_then(|v| v.pointer("/body/name"))
-        .and_then(|v| v.as_str());
-    name.unwrap_or("log").to_owned()
 }

@@ -13,7 +13,8 @@ use crate::cli::{Context, entry, stores};
 const REDACT: &str = "\
 EXAMPLES
   ctxlog redact m18 --dry-run    what would go, and where it is
-  ctxlog redact m18              the message, its other forms, and what summarises or quotes it
+  ctxlog redact m18              the message, its other forms, and what summarises or quotes it,
+                                 notes of its source included
   ctxlog redact --all --yes      every word of the conversation
 
 Words and salts are destroyed; that cannot be undone. The chain still verifies, and no window changes
@@ -46,6 +47,8 @@ struct Redacted {
     done: bool,
     logs: Vec<Log>,
     blobs: u64,
+    /// Notes near and behind the message that do not hold its words as they are.
+    notes_kept: u64,
     head: Option<Head>,
 }
 
@@ -123,6 +126,7 @@ pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
             done: !args.dry_run,
             logs: plan.logs.iter().map(Log::of).collect(),
             blobs: plan.blobs,
+            notes_kept: plan.notes_kept,
             head: chat.head()?,
         })?;
         return Ok(0);
@@ -176,6 +180,13 @@ fn listed(cx: &mut Context, plan: &Redaction) -> Result<(), Failure> {
     }
     if plan.blobs > 0 {
         cx.text(&format!("with them {}", things(plan.blobs, "blob")), 2)?;
+    }
+    if plan.notes_kept > 0 {
+        let notes = things(plan.notes_kept, "note");
+        let stay = format!(
+            "{notes} of what was found beside messages stay: they do not hold these words as they are"
+        );
+        cx.text(&cx.look.dim(&stay), 2)?;
     }
     cx.text(&cx.look.dim("snapshots hold no words and stay"), 2)
 }

@@ -78,10 +78,25 @@ pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
     Ok(0)
 }
 
+/// The links of a chain; one that begins or ends with a plus has an empty one there.
+fn links(spec: &str) -> Vec<String> {
+    let parts = format!(" {spec} ");
+    parts
+        .split(" + ")
+        .map(|link| link.trim().to_owned())
+        .collect()
+}
+
 /// An alternative from its text.
 fn chain(spec: &str) -> Result<Chain, Failure> {
-    let strategies = spec.split(" + ").map(str::trim);
-    let strategies = strategies.map(ctxlog::strategy::parse);
+    let links = links(spec);
+    if let Some(at) = links.iter().position(String::is_empty) {
+        let nth = at.saturating_add(1);
+        let message = format!("link {nth} of the chain '{spec}' is empty");
+        let help = "a chain is two strategies or more with ' + ' between them";
+        return Err(Failure::usage("invalid-option", message, help));
+    }
+    let strategies = links.iter().map(|link| ctxlog::strategy::parse(link));
     let strategies = strategies.collect::<Result<Vec<_>, _>>()?;
     let summarizer = summaries::command(&strategies)?;
     Ok(Chain {
@@ -144,7 +159,7 @@ fn cells(n: usize, c: &Alternative) -> [String; 12] {
         number(c.visits),
         number(refused),
         number(c.summaries),
-        number(c.summaries_due),
+        c.summaries_due.map_or_else(|| "-".to_owned(), number),
         c.lifetime.map_or_else(|| "-".to_owned(), number),
     ]
 }
@@ -297,15 +312,20 @@ fn fate(story: &Story) -> String {
 fn notes(cx: &mut Context, s: &Simulated) -> Result<(), Failure> {
     let out = &s.left_out;
     let mut notes = vec![
-        "nobody was asked: what the model would have answered to these windows is not known"
-            .to_owned(),
+        "no model was asked: what it would have answered to these windows is not known".to_owned(),
     ];
     for (n, c) in s.alternatives.iter().enumerate() {
-        if c.summaries_due > 0 {
-            let due = things(c.summaries_due, "call");
-            let mark = mark(n);
+        let mark = mark(n);
+        if let Some(due) = c.summaries_due.filter(|due| *due > 0) {
+            let due = things(due, "call");
             notes.push(format!(
                 "{mark}: a summary was due at {due} and none was made; command= makes them"
+            ));
+        }
+        if c.summaries_failed > 0 {
+            let failed = things(c.summaries_failed, "attempt");
+            notes.push(format!(
+                "{mark}: {failed} at a summary came to nothing; its windows are as they were"
             ));
         }
     }
@@ -320,7 +340,16 @@ fn notes(cx: &mut Context, s: &Simulated) -> Result<(), Failure> {
             "late report of usage was left out",
             "late reports of usage were left out",
         ),
-        (out.redacted, "message is redacted", "messages are redacted"),
+        (
+            out.own_usage,
+            "report of usage was left out: its call was sent less than all there was",
+            "reports of usage were left out: their calls were sent less than all there was",
+        ),
+        (
+            out.redacted,
+            "message is redacted, and is replayed at its size without its words",
+            "messages are redacted, and are replayed at their sizes without their words",
+        ),
         (
             out.unknown,
             "entry is of an unknown kind",

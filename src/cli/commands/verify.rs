@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use ctxlog::audit::{self, Breach, Held, NOTES_BYTES_MAX, Note, Verified};
+use ctxlog::audit::{self, Breach, Exported, Held, NOTES_BYTES_MAX, Note, Verified};
 use ctxlog::engine::Store;
 use ctxlog::log::{Body, ConversationId, Seq};
 use ctxlog::store::{Listed, Name, StoreError};
 
 use crate::cli::copying::Copy;
-use crate::cli::errors::{Failure, INTEGRITY};
+use crate::cli::errors::{Failure, INTEGRITY, NO};
 use crate::cli::human::{self, number};
 use crate::cli::progress::Progress;
 use crate::cli::reading::Source;
@@ -25,7 +26,8 @@ EXAMPLES
   ctxlog verify --checkpoint elsewhere/ctxlog.note
                                also hold the logs to what `ctxlog checkpoint` said of them
   ctxlog verify --copy         leave the directory alone: read a temporary copy of it
-  ctxlog verify --bundle chat.bundle.jsonl    a bundle or an export, without a store
+  ctxlog verify --bundle chat.bundle.jsonl    a bundle or an export, without a store; with
+                               --checkpoint or --public-key held to one, which it may carry
   ctxlog verify --salvage      read a damaged store from a copy of its files
 
 Exit code 3 when something does not hang together. The last lines say what no check can show.";
@@ -41,7 +43,7 @@ pub struct Args {
     pub checkpoint: Option<PathBuf>,
     /// Demand that the checkpoints are signed by this key: a file, or the key itself
     #[cfg(feature = "sign")]
-    #[arg(long, value_name = "FILE|TEXT", requires = "checkpoint")]
+    #[arg(long, value_name = "FILE|TEXT")]
     pub public_key: Option<String>,
     /// Touch nothing in the store's directory: verify a temporary copy of it, even while another
     /// process has the store open
@@ -50,14 +52,22 @@ pub struct Args {
     /// Where the copy is made, instead of the system's temporary directory
     #[arg(long, value_name = "DIR", requires = "copy")]
     pub copy_to: Option<PathBuf>,
-    /// Check a bundle or an export instead of a store; its logs are held in memory
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["salvage", "copy", "checkpoint"])]
+    /// Check a bundle or an export instead of a store
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["salvage", "copy"])]
     pub bundle: Option<PathBuf>,
 }
 
 pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
+    if asks_for_key(args) && args.checkpoint.is_none() && args.bundle.is_none() {
+        let message = "--public-key says who signed the checkpoints, and there are none";
+        return Err(Failure::usage(
+            "usage",
+            message,
+            "give --checkpoint FILE as well",
+        ));
+    }
     if let Some(file) = &args.bundle {
-        return bundle(cx, file);
+        return bundle(cx, args, file);
     }
     let kept = Kept::read(args)?;
     stores::check(cx)?;
@@ -121,31 +131,84 @@ fn verify(cx: &mut Context, args: &Args, kept: &Kept, copy: Option<&Copy>) -> Re
 }
 
 /// Whether each log of a file hangs together and is all that the file says; nothing is written.
-fn bundle(cx: &mut Context, file: &Path) -> Result<u8, Failure> {
+fn bundle(cx: &mut Context, args: &Args, file: &Path) -> Result<u8, Failure> {
+    let kept = Kept::read(args)?;
     let source = Source::new(file)?;
+    let mut progress = Progress::new(cx.progress, "reading");
+    let logs = source.logs(usize::MAX, &mut |done, total| progress.at(done, total))?;
+    drop(progress);
     let mut broken = None;
-    for log in source.logs(usize::MAX)? {
-        let claimed = log.first().is_some_and(|(_, line)| audit::is_bundle(line));
-        let before = log.first().map_or(0, |(n, _)| n.saturating_sub(1));
-        let store = Store::in_memory();
-        let mut lines = log.into_iter().map(|(_, line)| Ok(line));
-        audit::import_lines(&store, &mut lines, None).map_err(|e| source.at(before, e))?;
+    let mut chosen: Vec<Listed> = Vec::new();
+    for log in logs {
+        let mut gaps = Vec::new();
+        let misread = misread(&log, &mut gaps)?;
+        let carried = Kept::carried(args, &log)?;
+        let own = log.conversation();
+        let store = Store::on(Arc::new(log));
         for listed in store.list()? {
+            let wanted = cx.conversation.as_ref();
+            if wanted.is_some_and(|name| *name != listed.name.name) {
+                continue;
+            }
             let mut progress = Progress::new(cx.progress, "verifying");
             let mut verified =
                 audit::verify(&store, &listed, &mut |done, total| progress.at(done, total))?;
             drop(progress);
-            if !claimed {
-                let gap = "the file does not say how many entries it should hold";
-                verified.not_covered.push(gap.to_owned());
+            let notes = if kept.notes.is_empty() {
+                &carried
+            } else {
+                &kept
+            };
+            if Some(listed.conversation) == own {
+                notes.hold(&store, &listed, &mut verified)?;
+            } else {
+                notes.hold_shared(&store, &listed, &mut verified)?;
             }
+            if let Some(what) = &misread {
+                verified.ok = false;
+                verified.problems.push(what.clone());
+            }
+            verified.not_covered.extend(gaps.iter().cloned());
             tell(cx, &verified)?;
             if !verified.ok {
-                broken = broken.or_else(|| Some(failure(&verified)));
+                let mut damaged = failure(&verified);
+                "nothing was changed; get the file again from where it was exported"
+                    .clone_into(&mut damaged.help);
+                broken = broken.or(Some(damaged));
             }
+            chosen.push(listed);
         }
     }
+    if let (Some(name), true) = (&cx.conversation, chosen.is_empty()) {
+        let message = format!("{} holds no conversation '{name}'", source.shown);
+        let help = "without -c all of its logs are verified";
+        return Err(Failure::new(NO, "nothing-matches", message, help));
+    }
+    // A bundle is of one conversation, and a file of checkpoints may speak of others.
+    let spoken = chosen
+        .iter()
+        .any(|l| kept.notes.contains_key(&l.conversation));
+    if !kept.notes.is_empty() && !spoken {
+        let message = format!("no checkpoint speaks of what {} holds", source.shown);
+        let help = "give the checkpoint of this conversation";
+        let none = Failure::new(INTEGRITY, "unknown-conversation", message, help);
+        broken = broken.or(Some(none));
+    }
     broken.map_or(Ok(0), Err)
+}
+
+/// What a line of a bundle has to be read that its entry does not say; and what of that cannot be told.
+fn misread(log: &Exported, gaps: &mut Vec<String>) -> Result<Option<String>, Failure> {
+    if !log.is_bundle() {
+        gaps.push("the file does not say how many entries it should hold".to_owned());
+    }
+    let misread = log.misread()?;
+    if misread.is_none() {
+        let gap = "the fields of its lines that are there to be read: it does not say that this \
+                   ctxlog wrote them";
+        gaps.push(gap.to_owned());
+    }
+    Ok(misread.flatten())
 }
 
 /// The store does not open as it is: what vouches for its heads is damaged, so that even a log
@@ -232,15 +295,38 @@ struct Kept {
     notes: BTreeMap<ConversationId, Vec<Note>>,
     /// The key that signed all of them, where one was asked for.
     signed_by: Option<String>,
+    /// They came with what they speak of, and nobody signed them.
+    came_along: bool,
 }
 
 impl Kept {
     fn read(args: &Args) -> Result<Self, Failure> {
-        let Some(path) = &args.checkpoint else {
-            return Ok(Self::default());
-        };
-        let notes = audit::read_notes(&small_file(path)?).map_err(|error| {
-            let message = format!("{} holds no checkpoints: {error}", path.display());
+        match &args.checkpoint {
+            Some(path) => Self::of(args, &small_file(path)?, &path.display().to_string()),
+            None => Ok(Self::default()),
+        }
+    }
+
+    /// Those that a bundle carries.
+    fn carried(args: &Args, log: &Exported) -> Result<Self, Failure> {
+        match log.carried() {
+            Some(text) => {
+                let mut kept = Self::of(args, text, "the bundle's first line")?;
+                kept.came_along = kept.signed_by.is_none();
+                Ok(kept)
+            }
+            None if args.checkpoint.is_none() && asks_for_key(args) => {
+                let message = "the bundle carries no checkpoint that could be signed";
+                let help = "give one with --checkpoint";
+                Err(Failure::new(INTEGRITY, "bad-signature", message, help))
+            }
+            None => Ok(Self::default()),
+        }
+    }
+
+    fn of(args: &Args, text: &str, place: &str) -> Result<Self, Failure> {
+        let notes = audit::read_notes(text).map_err(|error| {
+            let message = format!("{place} holds no checkpoints: {error}");
             Failure::new(INTEGRITY, "invalid-checkpoint", message, WRONG_NOTE)
         })?;
         let signed_by = signed_by(args, &notes)?;
@@ -258,13 +344,41 @@ impl Kept {
     fn hold(&self, store: &Store, listed: &Listed, to: &mut Verified) -> Result<(), Failure> {
         let id = listed.conversation;
         let notes = self.notes.get(&id).map_or(&[][..], Vec::as_slice);
-        Ok(audit::hold(
-            to,
-            store,
-            id,
-            notes,
-            self.signed_by.as_deref(),
-        )?)
+        audit::hold(to, store, id, notes, self.signed_by.as_deref())?;
+        if self.came_along && !notes.is_empty() {
+            let gap = "whoever wrote this file may have written the checkpoint in it: compare it \
+                       with one kept elsewhere, or give the --public-key that signed it";
+            to.not_covered.push(gap.to_owned());
+        }
+        Ok(())
+    }
+
+    /// The same for a log of which a fork's bundle holds what they share: a checkpoint of what came behind
+    /// cannot be held against that.
+    fn hold_shared(
+        &self,
+        store: &Store,
+        listed: &Listed,
+        to: &mut Verified,
+    ) -> Result<(), Failure> {
+        let mut kept = Self {
+            notes: self.notes.clone(),
+            signed_by: self.signed_by.clone(),
+            came_along: self.came_along,
+        };
+        let notes = kept.notes.entry(listed.conversation).or_default();
+        let all = notes.len();
+        notes.retain(|note| note.checkpoint.entries() <= to.entries);
+        if notes.len() < all {
+            let last = to
+                .head
+                .map_or_else(|| "nothing".to_owned(), |h| h.seq.to_string());
+            let gap = format!(
+                "checkpoints of what came behind {last}: a fork's bundle holds its parent up to there"
+            );
+            to.not_covered.push(gap);
+        }
+        kept.hold(store, listed, to)
     }
 
     /// Checkpoints of logs that are not here; of one conversation, that none speaks of it.
@@ -297,8 +411,46 @@ impl Kept {
     }
 }
 
+/// The notes of a file that speak of a conversation, as they stand there, once the log is held to them.
+pub(super) fn spoken_of(
+    store: &Store,
+    listed: &Listed,
+    path: &Path,
+    to: &mut Verified,
+) -> Result<Option<String>, Failure> {
+    let text = small_file(path)?;
+    let notes = audit::read_notes(&text).map_err(|error| {
+        let message = format!("{} holds no checkpoints: {error}", path.display());
+        Failure::new(INTEGRITY, "invalid-checkpoint", message, WRONG_NOTE)
+    })?;
+    audit::hold(to, store, listed.conversation, &notes, None)?;
+    let of = |n: &&Note| n.checkpoint.conversation() == listed.conversation;
+    let own: Vec<String> = notes.iter().filter(of).map(ToString::to_string).collect();
+    if !own.is_empty() {
+        return Ok(Some(own.join("\n")));
+    }
+    let message = format!("no checkpoint speaks of '{}'", listed.name.name);
+    let help = "give the checkpoint of this conversation";
+    Err(Failure::new(
+        INTEGRITY,
+        "unknown-conversation",
+        message,
+        help,
+    ))
+}
+
 const WRONG_NOTE: &str =
     "give the file as `ctxlog checkpoint` wrote it; three lines, signatures after an empty one";
+
+#[cfg(feature = "sign")]
+const fn asks_for_key(args: &Args) -> bool {
+    args.public_key.is_some()
+}
+
+#[cfg(not(feature = "sign"))]
+const fn asks_for_key(_: &Args) -> bool {
+    false
+}
 
 /// Demands the signatures that are asked for.
 #[cfg(feature = "sign")]

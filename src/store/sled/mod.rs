@@ -43,6 +43,7 @@ mod tail;
 mod tally;
 mod writer;
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -298,25 +299,18 @@ impl SledStore {
     }
 
     /// Rewrites the block that an entry lies in without one of the entry's payloads.
-    fn destroy(
+    /// Destroys those of the first of these payloads that lie in one block, by writing it anew. Gives
+    /// the others, behind them.
+    fn destroy<'a>(
         &self,
         conversation: ConversationId,
-        seq: Seq,
-        index: u32,
-    ) -> Result<(), StoreError> {
+        places: &'a [(Seq, u32)],
+    ) -> Result<&'a [(Seq, u32)], StoreError> {
         let (shared, engine) = (self.shared(), self.engine());
-        let contradiction = || {
-            let reason = "the entry's lengths contradict each other".to_owned();
-            place(conversation, Some(seq), reason)
+        let Some((seq, _)) = places.first().copied() else {
+            return Ok(places);
         };
-        // The record without the payload; `None` where there is nothing to destroy.
-        let without = |record: Parts<'_>| {
-            let record = Encoded::read(record).ok_or_else(contradiction)?;
-            Ok(match record.payload(index) {
-                None | Some(Held::Destroyed) => None,
-                Some(Held::Whole { .. }) => Some(record.without(index)),
-            })
-        };
+        let mut done = places.iter().take_while(|(at, _)| *at == seq).count();
         shared.rewrite(|codec| {
             let Some(block) =
                 shared
@@ -325,20 +319,32 @@ impl SledStore {
             else {
                 return Ok(None);
             };
-            let Some(new) = block.record(seq).map(without).transpose()?.flatten() else {
+            let (first, count) = (block.first(), block.records().count());
+            let end = first
+                .0
+                .saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
+            let within = |(at, _): &&(Seq, u32)| (first.0..end).contains(&at.0);
+            done = places.iter().take_while(within).count().max(done);
+            let here = places.get(..done).unwrap_or_default();
+            let mut new = BTreeMap::new();
+            for (n, record) in (first.0..).zip(block.records()) {
+                let of = here.iter().filter(|(at, _)| at.0 == n);
+                let gone = of.map(|(_, index)| *index);
+                new.extend(without(conversation, Seq(n), record, gone)?.map(|new| (n, new)));
+            }
+            if new.is_empty() {
                 return Ok(None);
-            };
-            let numbers = (block.first().0..).zip(block.records());
-            let new = Parts::of(&new);
-            let records = numbers.map(|(n, old)| if n == seq.0 { new } else { old });
+            }
+            let numbers = (first.0..).zip(block.records());
+            let records = numbers.map(|(n, old)| new.get(&n).map_or(old, |new| Parts::of(new)));
             let (content, _) = block::pack(records, &mut Prospect::default(), codec);
-            let first = block.first();
             let key = keys::block(conversation, first);
             let mut changes = engine.removals(&key)?;
             frame::write_content(&key, &content, &mut changes);
             let block = (conversation, first);
             Ok(Some(Rewrite { changes, block }))
-        })
+        })?;
+        Ok(places.get(done..).unwrap_or_default())
     }
 
     /// What was done, unless a write failed before: then sled may show half of it, and refuses what
@@ -380,6 +386,28 @@ impl SledStore {
         let _held = rewriting.lock().unwrap_or_else(PoisonError::into_inner);
         self.trusted(verb())
     }
+}
+
+/// A record without some of its payloads; `None` where there is nothing to destroy.
+fn without(
+    conversation: ConversationId,
+    seq: Seq,
+    record: Parts<'_>,
+    gone: impl Iterator<Item = u32>,
+) -> Result<Option<Vec<u8>>, StoreError> {
+    let contradiction = || {
+        let reason = "the entry's lengths contradict each other".to_owned();
+        place(conversation, Some(seq), reason)
+    };
+    let mut new: Option<Vec<u8>> = None;
+    for index in gone {
+        let now = new.as_deref().map_or(record, Parts::of);
+        let now = Encoded::read(now).ok_or_else(contradiction)?;
+        if matches!(now.payload(index), Some(Held::Whole { .. })) {
+            new = Some(now.without(index));
+        }
+    }
+    Ok(new)
 }
 
 fn share(
@@ -494,7 +522,20 @@ impl Backend for SledStore {
         index: u32,
         _level: Level, // the tree is synced with every change
     ) -> Result<(), StoreError> {
-        self.rewrite(|| self.destroy(conversation, seq, index))
+        self.rewrite(|| self.destroy(conversation, &[(seq, index)]).map(drop))
+    }
+
+    fn destroy_payloads(
+        &self,
+        conversation: ConversationId,
+        places: &[(Seq, u32)],
+        _level: Level,
+    ) -> Result<(), StoreError> {
+        let mut left = places;
+        while !left.is_empty() {
+            left = self.rewrite(|| self.destroy(conversation, left))?;
+        }
+        Ok(())
     }
 
     fn list(&self, prefix: &[String]) -> Result<Vec<Listed>, StoreError> {

@@ -80,7 +80,9 @@ impl Site {
                 }
             }
         }
-        store.adopt(announced, None).map_err(|e| failed(&e))?;
+        store
+            .adopt(announced.as_slice(), None)
+            .map_err(|e| failed(&e))?;
         let chat = store.existing("a").map_err(|e| failed(&e))?;
         medium.sync(Level::Synced).map_err(|e| e.to_string())?;
         let mut ledger = Ledger::default();
@@ -117,7 +119,7 @@ impl Site {
             Verb::Entries => chat.entry(Seq(1)).map(|_| read),
             Verb::Payload | Verb::Blob => return self.words(),
             Verb::DestroyPayload => {
-                let adopted = fresh.adopt(self.redacted.clone(), None);
+                let adopted = fresh.adopt(self.redacted.as_slice(), None);
                 (self.destroying, self.destroyed) = (true, adopted.is_ok());
                 adopted.map(|_| written)
             }
