@@ -65,7 +65,7 @@ struct Agent {
     /// How the stem of a session's file begins, and how none does.
     begins: &'static str,
     begins_not: &'static str,
-    extension: &'static str,
+    extensions: &'static [&'static str],
 }
 
 const AGENTS: [Agent; 3] = [
@@ -76,7 +76,7 @@ const AGENTS: [Agent; 3] = [
         within: "projects",
         begins: "",
         begins_not: "agent-",
-        extension: "jsonl",
+        extensions: &["jsonl"],
     },
     Agent {
         name: "codex",
@@ -85,7 +85,7 @@ const AGENTS: [Agent; 3] = [
         within: "sessions",
         begins: "rollout-",
         begins_not: "-",
-        extension: "jsonl",
+        extensions: &["jsonl"],
     },
     Agent {
         name: "gemini-cli",
@@ -94,7 +94,7 @@ const AGENTS: [Agent; 3] = [
         within: "tmp",
         begins: "session-",
         begins_not: "-",
-        extension: "json",
+        extensions: &["json", "jsonl"],
     },
 ];
 
@@ -105,7 +105,8 @@ impl Agent {
         let (stem, extension) = (text(file.file_stem()), text(file.extension()));
         let named =
             |stem: &String| stem.starts_with(self.begins) && !stem.starts_with(self.begins_not);
-        stem.as_ref().is_some_and(named) && extension.as_deref() == Some(self.extension)
+        let known = |extension: String| self.extensions.contains(&extension.as_str());
+        stem.as_ref().is_some_and(named) && extension.is_some_and(known)
     }
 
     /// Its folder: what it is told itself counts, unless another home is looked at.
