@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::log::{
-    Appended, BlockBody, Body, Entry, Kind, Message, PartBody, Seq, payload, payload::Secret,
+    Appended, BlockBody, Body, Door, Entry, Kind, Message, PartBody, Seq, payload, payload::Secret,
 };
 use crate::store::Backend as _;
 use crate::window::COMPACTED;
@@ -68,7 +68,8 @@ impl Beside {
             return Ok(Vec::new());
         };
         let text = payload::decode_text(&found.bytes)?;
-        let is_note = entry.body.kind() == Some(Kind::Noted);
+        // Notes of ctxlog's own hold ids, and those of an application what it wrote itself.
+        let is_note = entry.body.kind() == Some(Kind::Noted) && entry.by.door == Door::Import;
         if self.is_summary(entry) || self.holds(&text) {
             return Ok(vec![index]);
         }
