@@ -22,7 +22,7 @@ EXAMPLES
   ctxlog scan
   ctxlog scan --import 3f2a            the session whose id begins so
   ctxlog scan --agent codex --all --json
-  ctxlog scan --home /mnt/laptop/home/ada
+  ctxlog scan --home /mnt/laptop/ada
 
 It looks where Claude Code, Codex and Gemini CLI keep their sessions, under their own settings
 (CLAUDE_CONFIG_DIR, CODEX_HOME) or in the home folder. It reads, and writes nothing but what --import
