@@ -10,7 +10,7 @@ const TWO: &str = "3f2b9c1e-5b7d-4e21-9c3a-000000000002";
 fn session(id: &str) -> String {
     let line = |kind: &str, uuid: &str, parent: &str, role: &str, words: &str| {
         format!(
-            r#"{{"type":"{kind}","uuid":"{uuid}","parentUuid":{parent},"sessionId":"{id}","cwd":"/work/shop","message":{{"role":"{role}","content":"{words}"}}}}"#
+            r#"{{"type":"{kind}","uuid":"{uuid}","parentUuid":{parent},"sessionId":"{id}","cwd":"/data/shop","message":{{"role":"{role}","content":"{words}"}}}}"#
         )
     };
     let first = line("user", "a", "null", "user", "Why is the cart empty?");
@@ -19,7 +19,7 @@ fn session(id: &str) -> String {
 }
 
 fn home(place: &Place) {
-    let folder = place.path("home/.claude/projects/-work-shop");
+    let folder = place.path("home/.claude/projects/-data-shop");
     fs::create_dir_all(&folder).unwrap();
     for id in [ONE, TWO] {
         fs::write(folder.join(format!("{id}.jsonl")), session(id)).unwrap();
@@ -67,7 +67,7 @@ fn a_folder_and_a_pattern_are_all_their_transcripts() {
     let names = place.run(&["ls"]).done().out;
     for id in [ONE, TWO] {
         assert!(
-            names.contains(&format!("projects/-work-shop/{id}")),
+            names.contains(&format!("projects/-data-shop/{id}")),
             "{names}"
         );
     }
@@ -81,6 +81,6 @@ fn a_folder_and_a_pattern_are_all_their_transcripts() {
     assert_eq!(place.run(&["import", "home/*.json"]).code, 2);
     assert_eq!(place.run(&["import", "empty"]).code, 2);
     // A file that is named itself has to be a transcript.
-    let named = place.run(&["import", "home/.claude/projects/-work-shop/notes.md"]);
+    let named = place.run(&["import", "home/.claude/projects/-data-shop/notes.md"]);
     assert_eq!(named.code, 2, "{}", named.err);
 }

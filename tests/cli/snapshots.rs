@@ -99,7 +99,7 @@ fn run(demo: &Path, case: &str, columns: &str, color: &str, json: bool) -> Strin
         place.run(&["pin", "m101"]).done();
     }
     if case.starts_with("scan") {
-        let session = "home/.claude/projects/-work-shop/3f2a9c1e-5b7d-4e21-9c3a-000000000001.jsonl";
+        let session = "home/.claude/projects/-data-shop/3f2a9c1e-5b7d-4e21-9c3a-000000000001.jsonl";
         fs::create_dir_all(place.path(session).parent().unwrap()).unwrap();
         place.write(session, SESSION);
         let file = fs::File::options().append(true).open(place.path(session));
@@ -129,7 +129,7 @@ fn run(demo: &Path, case: &str, columns: &str, color: &str, json: bool) -> Strin
     text
 }
 
-const SESSION: &str = r#"{"type":"user","uuid":"a","parentUuid":null,"sessionId":"s","cwd":"/work/shop","message":{"role":"user","content":"Why is the cart empty?"}}
+const SESSION: &str = r#"{"type":"user","uuid":"a","parentUuid":null,"sessionId":"s","cwd":"/data/shop","message":{"role":"user","content":"Why is the cart empty?"}}
 {"type":"system","subtype":"compact_boundary","uuid":"b","parentUuid":null,"logicalParentUuid":"a","sessionId":"s"}
 "#;
 
