@@ -9,7 +9,7 @@ use common::data::data;
 use common::pieces_of;
 use ctxlog::audit::{Alternative, Chain, How, Simulated, Story, simulate};
 use ctxlog::engine::{CommandSummarizer, Conversation, Redact, Replacement, Store};
-use ctxlog::formats::{Link, Step, Transcript, anthropic, claude_code, openai_chat};
+use ctxlog::formats::{Link, Step, Transcript, anthropic, claude_code, detect, openai_chat};
 use ctxlog::log::{Fields, Message, MessageId, Part, Seq, Usage};
 use ctxlog::strategy::{Strategy, parse};
 use ctxlog::testkit::{Script, World, generate};
@@ -131,6 +131,22 @@ fn a_simulation_of_each_session_is_its_import_afresh() {
         let text = std::fs::read(file).unwrap();
         claude_code::read(text.as_slice(), "file", 1 << 30).unwrap()
     });
+}
+
+#[test]
+fn a_simulation_of_each_file_of_another_format_is_its_import_afresh() {
+    let Some(folders) = data("") else { return };
+    let done = ["openai-chat", "anthropic-messages", "claude-code"];
+    let others = folders
+        .iter()
+        .filter(|f| f.is_dir() && !done.iter().any(|d| f.ends_with(d)));
+    for folder in others {
+        each_transcript(folder.to_str().unwrap(), |file| {
+            let format = detect(&pieces_of(file)).unwrap();
+            let bytes = std::fs::read(file).unwrap();
+            format.read(&mut bytes.as_slice(), "file", 1 << 30).unwrap()
+        });
+    }
 }
 
 /// Steps without the order of parts: results of one message that was split, because the calls of some
