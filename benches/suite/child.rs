@@ -28,6 +28,8 @@ pub enum Work {
     ScanBare,
     /// Opens so many conversations and takes their windows, within a budget in MiB.
     Touch(u64, usize),
+    /// Imports the session of a file into a store in memory.
+    Import,
 }
 
 impl Work {
@@ -37,6 +39,7 @@ impl Work {
             Self::OpenBare => "open-bare",
             Self::Verify => "verify",
             Self::ScanBare => "scan-bare",
+            Self::Import => "import",
             Self::Touch(count, budget_mib) => {
                 return vec![
                     "touch".to_owned(),
@@ -90,6 +93,7 @@ pub fn work(arguments: &[String]) -> Value {
             let count = count.parse().expect("a count");
             timed(|| touch(&store, count)).0
         }
+        ["import"] => timed(|| ours::import(dir)).0,
         other => panic!("a child cannot {other:?}"),
     };
     json!({"seconds": took.as_secs_f64(), "peak_kib": peak_kib()})

@@ -68,10 +68,8 @@ pub struct Source {
 impl Source {
     /// The recorded transcripts, or the shipped demo.
     pub fn read() -> Self {
-        let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
-        let root = std::env::var_os("CTXLOG_DATA").map_or_else(beside, PathBuf::from);
         let mut source = Self::default();
-        for file in FOLDERS.iter().flat_map(|folder| files(&root.join(folder))) {
+        for file in FOLDERS.iter().flat_map(|folder| recorded(folder)) {
             let bytes = std::fs::read(&file).expect("a transcript can be read");
             transcripts(&bytes).iter().for_each(|t| source.add(t));
         }
@@ -185,6 +183,13 @@ fn random(draw: &mut Draw) -> String {
     (0..RANDOM_BYTES)
         .map(|_| char::from(*draw.pick(&letters)))
         .collect()
+}
+
+/// The recorded files of a folder; none where they are not there.
+pub fn recorded(folder: &str) -> Vec<PathBuf> {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
+    let root = std::env::var_os("CTXLOG_DATA").map_or_else(beside, PathBuf::from);
+    files(&root.join(folder))
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {

@@ -1,10 +1,14 @@
 //! ctxlog as the measures use it.
 
+use std::fs::File;
+use std::io::BufReader;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
 use ctxlog::engine::{Budget, Conversation, Store};
+use ctxlog::formats::Format;
+use ctxlog::formats::input::RECORD_LIMIT;
 use ctxlog::log::{Author, Iteration, MessageId, OpenCalls};
 use ctxlog::store::{Level, SledOptions, SledStore};
 use ctxlog::strategy;
@@ -82,6 +86,18 @@ pub fn fork(store: &Store, name: &str, call: Iteration, fork: &str) -> Conversat
 /// Brings everything to the disk.
 pub fn sync(store: &Store) {
     store.backend().sync(Level::Synced).expect("a sync");
+}
+
+/// Imports what a file holds into a store in memory, without strategies.
+pub fn import(file: &Path) {
+    let mut input = BufReader::new(File::open(file).expect("a transcript"));
+    let format = Format::from_name("claude-code").expect("a format");
+    let read = format.read(&mut input, "f", RECORD_LIMIT);
+    let store = Store::in_memory();
+    for (n, transcript) in read.expect("a readable file").iter().enumerate() {
+        let imported = store.import(&format!("c{n}"), transcript, Vec::new(), &mut |_| {});
+        imported.expect("an import");
+    }
 }
 
 /// Verifies every conversation of a store, which must be well.

@@ -74,6 +74,7 @@ pub enum Goal {
     RatioAtMost(f64),
     /// Our own figure, in its unit.
     AtMost(f64),
+    AtLeast(f64),
 }
 
 /// One figure of ours, alone or beside a peer's.
@@ -108,6 +109,7 @@ impl Row {
             Goal::RatioAtLeast(x) => format!(">= {x} x"),
             Goal::RatioAtMost(x) => format!("<= {x} x"),
             Goal::AtMost(x) => format!("<= {}", self.unit.show(x)),
+            Goal::AtLeast(x) => format!(">= {}", self.unit.show(x)),
         }
     }
 
@@ -123,6 +125,7 @@ impl Row {
             Goal::RatioAtLeast(x) => ratio.map(|r| r >= x),
             Goal::RatioAtMost(x) => ratio.map(|r| r <= x),
             Goal::AtMost(x) => Some(self.ours.median <= x),
+            Goal::AtLeast(x) => Some(self.ours.median >= x),
         }
     }
 

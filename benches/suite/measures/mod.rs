@@ -3,6 +3,7 @@
 pub mod big;
 mod buffered;
 mod bytes;
+mod import;
 mod length;
 pub mod long;
 mod reach;
@@ -85,6 +86,11 @@ pub const ALL: &[Measure] = &[
         name: "memory",
         what: "memory with a large store open and its conversations touched",
         run: verify::run_memory,
+    },
+    Measure {
+        name: "import",
+        what: "sessions of an agent into a store in memory",
+        run: import::run,
     },
     Measure {
         name: "reach",
