@@ -22,12 +22,27 @@ fn session_files() -> Vec<(String, String)> {
         .collect()
 }
 
+/// A line, and where it tells of a sub-agent also that one's line, as that one's own file has it.
+fn told(mut line: Value) -> Vec<Value> {
+    let tells = line["type"] == "progress" && line["data"]["type"] == "agent_progress";
+    if !tells || !line["data"]["message"].is_object() {
+        return vec![line];
+    }
+    let mut inner = line["data"]["message"].take();
+    line["data"].as_object_mut().unwrap().remove("message");
+    inner["sessionId"] = line["sessionId"].clone();
+    inner["agentId"] = line["data"]["agentId"].clone();
+    inner["isSidechain"] = true.into();
+    vec![line, inner]
+}
+
 #[test]
 fn every_line_with_a_message_is_given_back_and_every_other_is_noted() {
     for (name, text) in session_files() {
         let read = transcripts(&text);
         let mut seen = BTreeSet::new();
-        let (said, other): (Vec<_>, Vec<_>) = values(&text).into_iter().partition(|line| {
+        let lines = values(&text).into_iter().flat_map(told);
+        let (said, other): (Vec<_>, Vec<_>) = lines.partition(|line| {
             let repeats = line["uuid"]
                 .as_str()
                 .is_some_and(|uuid| !seen.insert(uuid.to_owned()));
