@@ -4,10 +4,9 @@
 //! A session's own compaction hides the events of a stretch of time behind a summary, and a rewind
 //! those from an invocation on.
 
-use std::io::{self, BufRead};
-
-use super::detect::{Reader, Sniff, by_pieces};
+use super::detect::{PieceReader, Sniff};
 use super::gemini_contents;
+use super::input::Piece;
 use super::record::{self, Story, instant};
 use super::{Step, Transcript, json};
 use crate::log::{Author, Fields, Json, Message, Micros, Part, Role};
@@ -18,7 +17,7 @@ pub const FORMAT: &str = "adk-session";
 /// The format.
 pub(crate) struct AdkSession;
 
-impl Reader for AdkSession {
+impl PieceReader for AdkSession {
     fn name(&self) -> &'static str {
         FORMAT
     }
@@ -39,21 +38,14 @@ impl Reader for AdkSession {
         Sniff::is(shown || either(set, CASES).is_some())
     }
 
-    fn read(
-        &self,
-        input: &mut dyn BufRead,
-        name: &str,
-        limit: usize,
-    ) -> io::Result<Vec<Transcript>> {
-        by_pieces(input, name, limit, |pieces| {
-            record::each(FORMAT, pieces, |place, mut fields| {
-                let set = json::take_as(&mut fields, "evalset", json::object);
-                match set {
-                    Some(set) => cases(place, set, fields),
-                    None if either(&fields, CASES).is_some() => cases(place, fields, Fields::new()),
-                    None => record::one(FORMAT, place, |story| session(story, fields)),
-                }
-            })
+    fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
+        record::each(FORMAT, pieces, |place, mut fields| {
+            let set = json::take_as(&mut fields, "evalset", json::object);
+            match set {
+                Some(set) => cases(place, set, fields),
+                None if either(&fields, CASES).is_some() => cases(place, fields, Fields::new()),
+                None => record::one(FORMAT, place, |story| session(story, fields)),
+            }
         })
     }
 }
@@ -256,20 +248,8 @@ fn compacted(
 fn cases(place: &str, mut set: Fields, mut record: Fields) -> Vec<Transcript> {
     let cases = take_either(&mut set, CASES, json::array).unwrap_or_default();
     record.extend(set);
-    let mut told = Vec::new();
-    for json in cases {
-        told.extend(record::one(FORMAT, place, |story| {
-            story.leftovers(&std::mem::take(&mut record));
-            match json::object(&json) {
-                Some(fields) => case(story, fields),
-                None => story.noted("a case that is no object", Some(json), true),
-            }
-        }));
-    }
-    if told.is_empty() {
-        told.extend(record::one(FORMAT, place, |story| story.leftovers(&record)));
-    }
-    told
+    let what = "a case that is no object";
+    record::several(FORMAT, place, (cases, record), what, case)
 }
 
 fn case(story: &mut Story, mut fields: Fields) {

@@ -1,9 +1,7 @@
 //! Runs of Microsoft's Agent Framework: a record with the `messages` of one, each a role and a list of
 //! contents. The system prompt is not among them.
 
-use std::io::{self, BufRead};
-
-use super::detect::{Reader, Sniff, by_pieces};
+use super::detect::{PieceReader, Sniff};
 use super::input::Piece;
 use super::record::Story;
 use super::{Transcript, json};
@@ -17,7 +15,7 @@ pub const FORMAT: &str = "agent-framework";
 /// The format.
 pub(crate) struct AgentFramework;
 
-impl Reader for AgentFramework {
+impl PieceReader for AgentFramework {
     fn name(&self) -> &'static str {
         FORMAT
     }
@@ -28,13 +26,8 @@ impl Reader for AgentFramework {
         Sniff::is(is_message(record) || first.is_some_and(|message| is_message(&message)))
     }
 
-    fn read(
-        &self,
-        input: &mut dyn BufRead,
-        name: &str,
-        limit: usize,
-    ) -> io::Result<Vec<Transcript>> {
-        by_pieces(input, name, limit, |pieces| read(pieces))
+    fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
+        read(pieces)
     }
 }
 
@@ -53,20 +46,14 @@ fn role(fields: &Fields) -> Option<String> {
 fn read(pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
     let mut told = Vec::new();
     let mut bare = Story::new(FORMAT);
-    for Piece { place, value, .. } in pieces {
-        bare.at(&place);
-        match value.map(|json| (json::object(&json), json)) {
-            Err(damage) => bare.damaged(&place, damage),
-            Ok((Some(fields), json)) if is_message(&fields) => message(&mut bare, &json),
-            Ok((Some(fields), _)) => told.push(run(fields, &place)),
-            Ok((None, json)) => {
-                bare.noted("this is no record: not a JSON object", Some(json), true);
-            }
+    for piece in pieces {
+        match bare.record(piece) {
+            Some(record) if is_message(&record.fields) => message(&mut bare, &record.json),
+            Some(record) => told.push(run(record.fields, &record.place)),
+            None => {}
         }
     }
-    if !bare.is_empty() {
-        told.push(bare.finish());
-    }
+    bare.finish_into(&mut told);
     told
 }
 

@@ -5,9 +5,8 @@
 //! place for is an extra of the block under the field's name. Tools that the model's own side runs name
 //! a type.
 
-use std::io::{self, BufRead};
-
-use super::detect::{Reader, Sniff, by_pieces};
+use super::detect::{PieceReader, Sniff};
+use super::input::Piece;
 use super::record::{self, Records, Story};
 use super::{Transcript, Usage, json, mark};
 use crate::log::{
@@ -39,7 +38,7 @@ const BLOCKS: [&str; 11] = [
 /// The format.
 pub(crate) struct BedrockConverse;
 
-impl Reader for BedrockConverse {
+impl PieceReader for BedrockConverse {
     fn name(&self) -> &'static str {
         FORMAT
     }
@@ -63,13 +62,8 @@ impl Reader for BedrockConverse {
         shown.unwrap_or_else(|| shown_by(record))
     }
 
-    fn read(
-        &self,
-        input: &mut dyn BufRead,
-        name: &str,
-        limit: usize,
-    ) -> io::Result<Vec<Transcript>> {
-        by_pieces(input, name, limit, |pieces| record::read(self, pieces))
+    fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
+        record::read(self, pieces)
     }
 }
 

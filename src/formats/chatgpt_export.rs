@@ -6,9 +6,8 @@
 //! * Nodes without a message are links of the tree and nothing else.
 
 use std::collections::HashMap;
-use std::io::{self, BufRead};
 
-use super::detect::{Reader, Sniff, by_pieces};
+use super::detect::{PieceReader, Sniff};
 use super::input::Piece;
 use super::record::{Story, instant};
 use super::tree::{self, Node};
@@ -23,7 +22,7 @@ pub const FORMAT: &str = "chatgpt-export";
 /// The format.
 pub(crate) struct ChatgptExport;
 
-impl Reader for ChatgptExport {
+impl PieceReader for ChatgptExport {
     fn name(&self) -> &'static str {
         FORMAT
     }
@@ -36,13 +35,8 @@ impl Reader for ChatgptExport {
         Sniff::is(mapping.is_some_and(|nodes| nodes.iter().any(|(_, node)| is_node(node))))
     }
 
-    fn read(
-        &self,
-        input: &mut dyn BufRead,
-        name: &str,
-        limit: usize,
-    ) -> io::Result<Vec<Transcript>> {
-        by_pieces(input, name, limit, |pieces| read(pieces))
+    fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
+        read(pieces)
     }
 }
 
@@ -59,9 +53,7 @@ fn read(pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
             Ok((_, json)) => notes.noted("a record without a 'mapping'", Some(json), true),
         }
     }
-    if !notes.is_empty() {
-        told.push(notes.finish());
-    }
+    notes.finish_into(&mut told);
     told
 }
 
@@ -89,10 +81,7 @@ fn conversation(mut record: Fields, place: &str) -> Vec<Transcript> {
         .map(|link| link.node(place, &calls))
         .collect();
     let mut told = tree::tell(FORMAT, id.as_deref(), nodes, leaf.as_deref());
-    match told.first_mut() {
-        Some(main) => main.steps.extend(notes.finish().steps),
-        None => told.push(notes.finish()),
-    }
+    notes.finish_on_first(&mut told);
     told
 }
 

@@ -3,11 +3,10 @@
 //! stream does not hold what the person asked.
 
 use std::collections::HashSet;
-use std::io::{self, BufRead};
 
 use super::Transcript;
 use super::codex_rollout::usage;
-use super::detect::{Reader, Sniff, by_pieces};
+use super::detect::{PieceReader, Sniff};
 use super::input::Piece;
 use super::json::{self, Writer};
 use super::record::Story;
@@ -21,7 +20,7 @@ pub const FORMAT: &str = "codex-exec-stream";
 /// The format.
 pub(crate) struct CodexExecStream;
 
-impl Reader for CodexExecStream {
+impl PieceReader for CodexExecStream {
     fn name(&self) -> &'static str {
         FORMAT
     }
@@ -38,13 +37,8 @@ impl Reader for CodexExecStream {
         Sniff::is(event)
     }
 
-    fn read(
-        &self,
-        input: &mut dyn BufRead,
-        name: &str,
-        limit: usize,
-    ) -> io::Result<Vec<Transcript>> {
-        by_pieces(input, name, limit, |pieces| read(pieces))
+    fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
+        read(pieces)
     }
 }
 

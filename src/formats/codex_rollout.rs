@@ -10,11 +10,9 @@
 //! * Other events repeat what items say; they and everything else are notes.
 //! * A sub-agent's session names the session that spawned it, a forked one the session it left.
 
-use std::io::{self, BufRead};
-
-use super::detect::{Reader, Sniff, by_pieces};
+use super::detect::{PieceReader, Sniff};
 use super::input::Piece;
-use super::record::{Story, instant};
+use super::record::{self, Story, instant};
 use super::{Begins, Transcript, Usage, json, openai_responses};
 use crate::log::{Author, BlockBody, Fields, Json, Message, Micros, Part, PartBody, Role, Source};
 
@@ -41,7 +39,7 @@ const INJECTED: [&str; 4] = [
 /// The format.
 pub(crate) struct CodexRollout;
 
-impl Reader for CodexRollout {
+impl PieceReader for CodexRollout {
     fn name(&self) -> &'static str {
         FORMAT
     }
@@ -55,13 +53,8 @@ impl Reader for CodexRollout {
         Sniff::is(is_line(record) || case.and_then(first).is_some_and(|line| is_line(&line)))
     }
 
-    fn read(
-        &self,
-        input: &mut dyn BufRead,
-        name: &str,
-        limit: usize,
-    ) -> io::Result<Vec<Transcript>> {
-        by_pieces(input, name, limit, |pieces| read(pieces))
+    fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
+        read(pieces)
     }
 }
 
@@ -325,10 +318,7 @@ fn parts_of(item: &Json) -> Vec<Part> {
 
 fn whole(item: &Json) -> Part {
     let kind = json::object(item).and_then(|fields| json::text_field(&fields, "type"));
-    Part {
-        body: PartBody::Block(BlockBody::Opaque(kind.unwrap_or_default(), item.clone())),
-        extra: Fields::new(),
-    }
+    record::opaque(&kind.unwrap_or_default(), item)
 }
 
 /// Usage as both kinds of Codex files give it.

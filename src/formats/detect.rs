@@ -51,6 +51,47 @@ pub trait Reader: Sync {
     ) -> io::Result<Vec<Transcript>>;
 }
 
+/// A format whose records are JSON values that stand by themselves, whatever stands between them.
+pub(crate) trait PieceReader: Sync {
+    /// As [`Reader::name`].
+    fn name(&self) -> &'static str;
+
+    /// As [`Reader::sniff`].
+    fn sniff(&self, record: &Fields) -> Sniff;
+
+    /// Reads the pieces of a file. What cannot be read becomes a note.
+    fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript>;
+}
+
+impl<T: PieceReader> Reader for T {
+    fn name(&self) -> &'static str {
+        PieceReader::name(self)
+    }
+
+    fn sniff(&self, record: &Fields) -> Sniff {
+        PieceReader::sniff(self, record)
+    }
+
+    fn read(
+        &self,
+        input: &mut dyn BufRead,
+        name: &str,
+        limit: usize,
+    ) -> io::Result<Vec<Transcript>> {
+        let mut failed = None;
+        let mut whole = pieces(input, name, limit).map_while(|piece| match piece {
+            Ok(piece) => Some(piece),
+            Err(error) => {
+                failed = Some(error);
+                None
+            }
+        });
+        let read = PieceReader::read(self, &mut whole);
+        drop(whole);
+        failed.map_or(Ok(read), Err)
+    }
+}
+
 /// All formats. Where a record shows several, the first that is sure has it; so those that others
 /// are made of stand last.
 const READERS: &[&dyn Reader] = &[
@@ -130,26 +171,6 @@ impl std::fmt::Debug for Format {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
     }
-}
-
-/// Reads a file piece by piece.
-pub(crate) fn by_pieces(
-    input: &mut dyn BufRead,
-    name: &str,
-    limit: usize,
-    read: impl FnOnce(&mut dyn Iterator<Item = Piece>) -> Vec<Transcript>,
-) -> io::Result<Vec<Transcript>> {
-    let mut failed = None;
-    let mut whole = pieces(input, name, limit).map_while(|piece| match piece {
-        Ok(piece) => Some(piece),
-        Err(error) => {
-            failed = Some(error);
-            None
-        }
-    });
-    let read = read(&mut whole);
-    drop(whole);
-    failed.map_or(Ok(read), Err)
 }
 
 /// How many pieces are looked at before a file counts as unknown.

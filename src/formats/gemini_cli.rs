@@ -6,16 +6,13 @@
 //! before, as a compression does; a `$rewindTo` that takes a message away with all behind it.
 
 use std::collections::{HashMap, HashSet};
-use std::io::{self, BufRead};
 
-use super::detect::{Reader, Sniff, by_pieces};
+use super::detect::{PieceReader, Sniff};
 use super::gemini_contents;
 use super::input::Piece;
 use super::record::{self, Story, instant};
 use super::{Link, Step, Transcript, Usage, json};
-use crate::log::{
-    Author, Block, Fields, Json, Message, Micros, Part, PartBody, Role, Shape, Source,
-};
+use crate::log::{Author, Block, Fields, Json, Message, Micros, Part, PartBody, Role, Shape};
 
 /// The format's name.
 pub const FORMAT: &str = "gemini-cli";
@@ -23,7 +20,7 @@ pub const FORMAT: &str = "gemini-cli";
 /// The format.
 pub(crate) struct GeminiCli;
 
-impl Reader for GeminiCli {
+impl PieceReader for GeminiCli {
     fn name(&self) -> &'static str {
         FORMAT
     }
@@ -33,13 +30,8 @@ impl Reader for GeminiCli {
         Sniff::is(has("sessionId") && has("projectHash") && (has("messages") || has("startTime")))
     }
 
-    fn read(
-        &self,
-        input: &mut dyn BufRead,
-        name: &str,
-        limit: usize,
-    ) -> io::Result<Vec<Transcript>> {
-        by_pieces(input, name, limit, |pieces| read(pieces))
+    fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
+        read(pieces)
     }
 }
 
@@ -279,7 +271,7 @@ impl Told<'_> {
         } else {
             Author::Person
         };
-        let message = made(Role::User, author, parts, shape, fields);
+        let message = record::made(FORMAT, (Role::User, author), (parts, shape), fields);
         self.add(message, self.at, Link::None);
     }
 
@@ -318,7 +310,12 @@ impl Told<'_> {
                 self.story.called_at(model, self.at);
             }
             let link = first.map_or(Link::None, Link::Continues);
-            let message = made(Role::Assistant, Author::Model, parts, shape, fields.clone());
+            let message = record::made(
+                FORMAT,
+                (Role::Assistant, Author::Model),
+                (parts, shape),
+                fields.clone(),
+            );
             self.add(message, self.at, link);
         }
         self.spent(fields, first.is_none());
@@ -379,20 +376,6 @@ fn part(whole: &Json) -> Part {
     match json::string(whole) {
         Some(text) => Part::text(text),
         None => gemini_contents::part(whole),
-    }
-}
-
-fn made(role: Role, author: Author, parts: Vec<Part>, shape: Shape, around: Fields) -> Message {
-    let source = Source {
-        format: FORMAT.to_owned(),
-        id: json::text_field(&around, "id"),
-        around,
-        verbatim: None,
-    };
-    Message {
-        shape,
-        source: Some(source),
-        ..Message::new(role, author, parts)
     }
 }
 
@@ -465,7 +448,12 @@ fn tool_call(whole: &Json) -> (Part, Vec<(Message, Option<Micros>)>) {
     json::take(&mut fields, "id");
     let message = |answer: Part| {
         let around = std::mem::take(&mut fields);
-        let message = made(Role::Tool, Author::Tool, vec![answer], Shape::List, around);
+        let message = record::made(
+            FORMAT,
+            (Role::Tool, Author::Tool),
+            (vec![answer], Shape::List),
+            around,
+        );
         (message, at)
     };
     (call, answers.into_iter().map(message).collect())

@@ -5,9 +5,8 @@
 //! that field (`thoughtSignature`) is the part's extra; what stands inside it and has no place in a
 //! message is an extra of the field's own name. A response's words are its JSON text.
 
-use std::io::{self, BufRead};
-
-use super::detect::{Reader, Sniff, by_pieces};
+use super::detect::{PieceReader, Sniff};
+use super::input::Piece;
 use super::record::{self, Records, Story};
 use super::{Transcript, Usage, json, mark};
 use crate::log::{
@@ -20,7 +19,7 @@ pub const FORMAT: &str = "gemini-contents";
 /// The format.
 pub(crate) struct GeminiContents;
 
-impl Reader for GeminiContents {
+impl PieceReader for GeminiContents {
     fn name(&self) -> &'static str {
         FORMAT
     }
@@ -40,13 +39,8 @@ impl Reader for GeminiContents {
         )
     }
 
-    fn read(
-        &self,
-        input: &mut dyn BufRead,
-        name: &str,
-        limit: usize,
-    ) -> io::Result<Vec<Transcript>> {
-        by_pieces(input, name, limit, |pieces| record::read(self, pieces))
+    fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
+        record::read(self, pieces)
     }
 }
 

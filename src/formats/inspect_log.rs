@@ -4,11 +4,10 @@
 //! a conversation for each call that does not go on from the one before it.
 
 use std::collections::HashMap;
-use std::io::{self, BufRead};
 
-use super::detect::{Reader, Sniff, by_pieces};
+use super::detect::{PieceReader, Sniff};
 use super::input::Piece;
-use super::record::{Story, instant};
+use super::record::{Record, Story, instant};
 use super::{Transcript, Usage, json};
 use crate::log::{
     Author, Block, BlockBody, Fields, Json, Media, Message, Micros, Part, PartBody, Role, Shape,
@@ -28,7 +27,7 @@ const EXPANSION: usize = 8;
 /// The format.
 pub(crate) struct InspectLog;
 
-impl Reader for InspectLog {
+impl PieceReader for InspectLog {
     fn name(&self) -> &'static str {
         FORMAT
     }
@@ -40,13 +39,8 @@ impl Reader for InspectLog {
         Sniff::is(log || sample || is_events(record))
     }
 
-    fn read(
-        &self,
-        input: &mut dyn BufRead,
-        name: &str,
-        limit: usize,
-    ) -> io::Result<Vec<Transcript>> {
-        by_pieces(input, name, limit, |pieces| read(pieces))
+    fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
+        read(pieces)
     }
 }
 
@@ -60,31 +54,27 @@ fn is_events(record: &Fields) -> bool {
 fn read(pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
     let mut told = Vec::new();
     let mut notes = Story::new(FORMAT);
-    for Piece { place, value, .. } in pieces {
-        notes.at(&place);
-        match value.map(|json| (json::object(&json), json)) {
-            Err(damage) => notes.damaged(&place, damage),
-            Ok((Some(mut log), _)) => {
-                match json::take_as(&mut log, "samples", json::array) {
-                    Some(samples) => told.extend(samples.iter().map(|s| sample(s, &place))),
-                    None if json::field(&log, "messages").is_some() => {
-                        told.push(sample(&json::write_object(&log), &place));
-                        continue;
-                    }
-                    None => told.extend(events_alone(&mut log, &place)),
-                }
-                notes.leftovers(&log);
+    for piece in pieces {
+        let Some(Record {
+            place,
+            fields: mut log,
+            ..
+        }) = notes.record(piece)
+        else {
+            continue;
+        };
+        match json::take_as(&mut log, "samples", json::array) {
+            Some(samples) => told.extend(samples.iter().map(|s| sample(s, &place))),
+            None if json::field(&log, "messages").is_some() => {
+                told.push(sample(&json::write_object(&log), &place));
+                continue;
             }
-            Ok((None, json)) => {
-                notes.noted("this is no record: not a JSON object", Some(json), true);
-            }
+            None => told.extend(events_alone(&mut log, &place)),
         }
+        notes.leftovers(&log);
     }
     // What is said of the whole log stands with its first sample.
-    match told.first_mut() {
-        Some(first) => first.steps.extend(notes.finish().steps),
-        None => told.push(notes.finish()),
-    }
+    notes.finish_on_first(&mut told);
     told.retain(|transcript| !transcript.steps.is_empty());
     told
 }

@@ -4,10 +4,9 @@
 //! A message whose id came before takes that one's place; a `remove` takes it away.
 
 use std::collections::HashMap;
-use std::io::{self, BufRead};
 
 use super::blocks::{self, take_content};
-use super::detect::{Reader, Sniff, by_pieces};
+use super::detect::{PieceReader, Sniff};
 use super::input::Piece;
 use super::record::{self, Story};
 use super::{Link, Step, Transcript, Usage, json, mark};
@@ -25,7 +24,7 @@ const ALL: &str = "__remove_all__";
 /// The format.
 pub(crate) struct LangChain;
 
-impl Reader for LangChain {
+impl PieceReader for LangChain {
     fn name(&self) -> &'static str {
         FORMAT
     }
@@ -38,13 +37,8 @@ impl Reader for LangChain {
         Sniff::is(is_message(record) || messages.any(|message| is_message(&message)))
     }
 
-    fn read(
-        &self,
-        input: &mut dyn BufRead,
-        name: &str,
-        limit: usize,
-    ) -> io::Result<Vec<Transcript>> {
-        by_pieces(input, name, limit, |pieces| read(pieces))
+    fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
+        read(pieces)
     }
 }
 

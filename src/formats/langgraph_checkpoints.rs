@@ -6,10 +6,9 @@
 //! path.
 
 use std::collections::{HashMap, VecDeque};
-use std::io::{self, BufRead};
 use std::rc::Rc;
 
-use super::detect::{Reader, Sniff, by_pieces};
+use super::detect::{PieceReader, Sniff};
 use super::input::Piece;
 use super::record::{Story, instant};
 use super::tree::{self, Node};
@@ -22,7 +21,7 @@ pub const FORMAT: &str = "langgraph-checkpoints";
 /// The format.
 pub(crate) struct LangGraphCheckpoints;
 
-impl Reader for LangGraphCheckpoints {
+impl PieceReader for LangGraphCheckpoints {
     fn name(&self) -> &'static str {
         FORMAT
     }
@@ -33,13 +32,8 @@ impl Reader for LangGraphCheckpoints {
         Sniff::is(named && (has("values") || has("checkpoint")))
     }
 
-    fn read(
-        &self,
-        input: &mut dyn BufRead,
-        name: &str,
-        limit: usize,
-    ) -> io::Result<Vec<Transcript>> {
-        by_pieces(input, name, limit, |pieces| read(pieces))
+    fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
+        read(pieces)
     }
 }
 
@@ -68,33 +62,26 @@ fn read(pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
     let mut notes = Story::new(FORMAT);
     let mut threads: Vec<Thread> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
-    for Piece { place, value, .. } in pieces {
-        notes.at(&place);
-        match value.map(|json| (json::object(&json), json)) {
-            Err(damage) => notes.damaged(&place, damage),
-            Ok((Some(fields), json)) => match snapshot(fields, place) {
-                Some((id, snapshot)) => {
-                    let next = threads.len();
-                    let at = *places.entry(id.clone()).or_insert(next);
-                    if at == next {
-                        let snapshots = Vec::new();
-                        threads.push(Thread { id, snapshots });
-                    }
-                    if let Some(thread) = threads.get_mut(at) {
-                        thread.snapshots.push(snapshot);
-                    }
-                }
-                None => notes.noted("this is no snapshot", Some(json), true),
-            },
-            Ok((None, json)) => {
-                notes.noted("this is no record: not a JSON object", Some(json), true);
-            }
+    for piece in pieces {
+        let Some(record) = notes.record(piece) else {
+            continue;
+        };
+        let Some((id, snapshot)) = snapshot(record.fields, record.place) else {
+            notes.noted("this is no snapshot", Some(record.json), true);
+            continue;
+        };
+        let next = threads.len();
+        let at = *places.entry(id.clone()).or_insert(next);
+        if at == next {
+            let snapshots = Vec::new();
+            threads.push(Thread { id, snapshots });
+        }
+        if let Some(thread) = threads.get_mut(at) {
+            thread.snapshots.push(snapshot);
         }
     }
     let mut told: Vec<Transcript> = threads.into_iter().flat_map(tell).collect();
-    if !notes.is_empty() {
-        told.push(notes.finish());
-    }
+    notes.finish_into(&mut told);
     told
 }
 

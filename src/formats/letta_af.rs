@@ -4,13 +4,13 @@
 //! the role `approval` with calls is the model's, one with decisions is nobody's.
 
 use std::collections::HashSet;
-use std::io::{self, BufRead};
 
 use super::blocks::{self, take_content};
-use super::detect::{Reader, Sniff, by_pieces};
+use super::detect::{PieceReader, Sniff};
+use super::input::Piece;
 use super::record::{self, Story, instant};
 use super::{Step, Transcript, json, mark};
-use crate::log::{Author, Fields, Json, Message, Part, Role, Shape, Source};
+use crate::log::{Author, Fields, Json, Message, Part, Role, Shape};
 
 /// The format's name.
 pub const FORMAT: &str = "letta-af";
@@ -18,7 +18,7 @@ pub const FORMAT: &str = "letta-af";
 /// The format.
 pub(crate) struct LettaAf;
 
-impl Reader for LettaAf {
+impl PieceReader for LettaAf {
     fn name(&self) -> &'static str {
         FORMAT
     }
@@ -30,15 +30,8 @@ impl Reader for LettaAf {
         Sniff::is(is_agent(record) || agents.any(|agent| is_agent(&agent)))
     }
 
-    fn read(
-        &self,
-        input: &mut dyn BufRead,
-        name: &str,
-        limit: usize,
-    ) -> io::Result<Vec<Transcript>> {
-        by_pieces(input, name, limit, |pieces| {
-            record::each(FORMAT, pieces, file)
-        })
+    fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
+        record::each(FORMAT, pieces, file)
     }
 }
 
@@ -54,20 +47,8 @@ fn file(place: &str, mut fields: Fields) -> Vec<Transcript> {
     let Some(agents) = json::take_as(&mut fields, "agents", json::array) else {
         return record::one(FORMAT, place, |story| agent(story, fields));
     };
-    let mut told = Vec::new();
-    for json in agents {
-        told.extend(record::one(FORMAT, place, |story| {
-            story.leftovers(&std::mem::take(&mut fields));
-            match json::object(&json) {
-                Some(fields) => agent(story, fields),
-                None => story.noted("an agent that is no object", Some(json), true),
-            }
-        }));
-    }
-    if told.is_empty() {
-        told.extend(record::one(FORMAT, place, |story| story.leftovers(&fields)));
-    }
-    told
+    let what = "an agent that is no object";
+    record::several(FORMAT, place, (agents, fields), what, agent)
 }
 
 fn agent(story: &mut Story, mut fields: Fields) {
@@ -134,7 +115,12 @@ fn message(story: &mut Story, mut fields: Fields, whole: Json) {
         "assistant" | "approval" => {
             let (mut parts, shape) = take_content(&mut fields, "content");
             parts.extend(calls.iter().map(blocks::call));
-            let mut message = made(Role::Assistant, Author::Model, parts, shape, fields);
+            let mut message = record::made(
+                FORMAT,
+                (Role::Assistant, Author::Model),
+                (parts, shape),
+                fields,
+            );
             if role == "approval" {
                 message.extra.push(mark(&role));
             }
@@ -146,22 +132,11 @@ fn message(story: &mut Story, mut fields: Fields, whole: Json) {
             let (parts, shape) = take_content(&mut fields, "content");
             let role = Role::from_name(other);
             let author = record::author_of(&role);
-            story.messages(vec![made(role, author, parts, shape, fields)], at);
+            story.messages(
+                vec![record::made(FORMAT, (role, author), (parts, shape), fields)],
+                at,
+            );
         }
-    }
-}
-
-fn made(role: Role, author: Author, parts: Vec<Part>, shape: Shape, around: Fields) -> Message {
-    let source = Source {
-        format: FORMAT.to_owned(),
-        id: json::text_field(&around, "id"),
-        around,
-        verbatim: None,
-    };
-    Message {
-        shape,
-        source: Some(source),
-        ..Message::new(role, author, parts)
     }
 }
 
@@ -178,7 +153,12 @@ fn results(mut fields: Fields) -> Message {
             vec![blocks::result(call, None, content, None)]
         }
     };
-    made(Role::Tool, Author::Tool, parts, Shape::List, fields)
+    record::made(
+        FORMAT,
+        (Role::Tool, Author::Tool),
+        (parts, Shape::List),
+        fields,
+    )
 }
 
 fn returned(whole: &Json) -> Part {

@@ -1,9 +1,7 @@
 //! Trajectories of mini-swe-agent: OpenAI chat messages, each with what the agent made of it beside
 //! it (`extra`). Its last message, of the role `exit`, is the agent's own: no model saw it.
 
-use std::io::{self, BufRead};
-
-use super::detect::{Reader, Sniff, by_pieces};
+use super::detect::{PieceReader, Sniff};
 use super::input::Piece;
 use super::record::{Story, instant};
 use super::{Transcript, json, openai_chat};
@@ -15,7 +13,7 @@ pub const FORMAT: &str = "mini-swe-traj";
 /// The format.
 pub(crate) struct MiniSweTraj;
 
-impl Reader for MiniSweTraj {
+impl PieceReader for MiniSweTraj {
     fn name(&self) -> &'static str {
         FORMAT
     }
@@ -28,36 +26,24 @@ impl Reader for MiniSweTraj {
         Sniff::is(messages && (named.starts_with("mini-swe-agent") || info.is_some_and(stats)))
     }
 
-    fn read(
-        &self,
-        input: &mut dyn BufRead,
-        name: &str,
-        limit: usize,
-    ) -> io::Result<Vec<Transcript>> {
-        by_pieces(input, name, limit, |pieces| read(pieces))
+    fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
+        read(pieces)
     }
 }
 
 fn read(pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
     let mut told = Vec::new();
     let mut bare = Run::new();
-    for Piece { place, value, .. } in pieces {
-        bare.story.at(&place);
-        match value.map(|json| (json::object(&json), json)) {
-            Err(damage) => bare.story.damaged(&place, damage),
-            Ok((Some(fields), json)) if json::field(&fields, "role").is_some() => {
-                bare.message(&json);
+    for piece in pieces {
+        match bare.story.record(piece) {
+            Some(record) if json::field(&record.fields, "role").is_some() => {
+                bare.message(&record.json);
             }
-            Ok((Some(fields), _)) => told.push(run(fields, &place)),
-            Ok((None, json)) => {
-                let what = "this is no record: not a JSON object";
-                bare.story.noted(what, Some(json), true);
-            }
+            Some(record) => told.push(run(record.fields, &record.place)),
+            None => {}
         }
     }
-    if !bare.story.is_empty() {
-        told.push(bare.story.finish());
-    }
+    bare.story.finish_into(&mut told);
     told
 }
 

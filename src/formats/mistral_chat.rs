@@ -1,9 +1,7 @@
 //! Mistral chat: OpenAI chat with thinking as a block of content, documents by address, and an
 //! answer that may go on from a `prefix`.
 
-use std::io::{self, BufRead};
-
-use super::detect::{Reader, Shown, Sniff, by_pieces, shown};
+use super::detect::{PieceReader, Shown, Sniff, shown};
 use super::input::Piece;
 use super::json::{self, Writer};
 use super::openai_chat::{self, OpenAiChat};
@@ -20,7 +18,7 @@ const THINKING: &str = "thinking";
 /// The format.
 pub(crate) struct MistralChat;
 
-impl Reader for MistralChat {
+impl PieceReader for MistralChat {
     fn name(&self) -> &'static str {
         FORMAT
     }
@@ -39,13 +37,8 @@ impl Reader for MistralChat {
         Sniff::is(is_own(body) || inner.any(|message| is_own(&message)))
     }
 
-    fn read(
-        &self,
-        input: &mut dyn BufRead,
-        name: &str,
-        limit: usize,
-    ) -> io::Result<Vec<Transcript>> {
-        by_pieces(input, name, limit, |pieces| read(pieces))
+    fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
+        read(pieces)
     }
 }
 

@@ -1,9 +1,7 @@
 //! Trees of Open Assistant: a record a tree with nested `replies`, or one list of nodes that name
 //! their parents. Siblings are alternatives, the best `rank` first.
 
-use std::io::{self, BufRead};
-
-use super::detect::{Reader, Sniff, by_pieces};
+use super::detect::{PieceReader, Sniff};
 use super::input::Piece;
 use super::record::{Story, instant};
 use super::tree::{self, Node};
@@ -16,7 +14,7 @@ pub const FORMAT: &str = "oasst-tree";
 /// The format.
 pub(crate) struct OasstTree;
 
-impl Reader for OasstTree {
+impl PieceReader for OasstTree {
     fn name(&self) -> &'static str {
         FORMAT
     }
@@ -26,13 +24,8 @@ impl Reader for OasstTree {
         Sniff::is(is_tree(record) || (has("user_message_id") && has("text") && has("role")))
     }
 
-    fn read(
-        &self,
-        input: &mut dyn BufRead,
-        name: &str,
-        limit: usize,
-    ) -> io::Result<Vec<Transcript>> {
-        by_pieces(input, name, limit, |pieces| read(pieces))
+    fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
+        read(pieces)
     }
 }
 
@@ -45,24 +38,21 @@ fn read(pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
     let mut told = Vec::new();
     let mut notes = Story::new(FORMAT);
     let mut flat: Vec<Node> = Vec::new();
-    for Piece { place, value, .. } in pieces {
-        notes.at(&place);
-        match value.map(|json| (json::object(&json), json)) {
-            Err(damage) => notes.damaged(&place, damage),
-            Ok((Some(fields), _)) if is_tree(&fields) => told.extend(tree(fields, &place)),
-            Ok((Some(fields), json)) => match node(fields, &place, None) {
-                Some((node, _)) => flat.push(node),
-                None => notes.noted("this is no message of a tree", Some(json), true),
-            },
-            Ok((None, json)) => {
-                notes.noted("this is no record: not a JSON object", Some(json), true);
-            }
+    for piece in pieces {
+        let Some(record) = notes.record(piece) else {
+            continue;
+        };
+        if is_tree(&record.fields) {
+            told.extend(tree(record.fields, &record.place));
+            continue;
+        }
+        match node(record.fields, &record.place, None) {
+            Some((node, _)) => flat.push(node),
+            None => notes.noted("this is no message of a tree", Some(record.json), true),
         }
     }
     told.extend(tree::tell(FORMAT, None, flat, None));
-    if !notes.is_empty() {
-        told.push(notes.finish());
-    }
+    notes.finish_into(&mut told);
     told
 }
 
@@ -87,10 +77,7 @@ fn tree(mut record: Fields, place: &str) -> Vec<Transcript> {
         }
     }
     let mut told = tree::tell(FORMAT, id.as_deref(), nodes, None);
-    match told.first_mut() {
-        Some(main) => main.steps.extend(notes.finish().steps),
-        None => told.push(notes.finish()),
-    }
+    notes.finish_on_first(&mut told);
     told
 }
 

@@ -5,14 +5,13 @@
 //! model. A condensation takes events out of the window, and may put a summary there.
 
 use std::collections::{HashMap, HashSet};
-use std::io::{self, BufRead};
 
 use super::blocks::{self, take_content};
-use super::detect::{Reader, Sniff, by_pieces};
+use super::detect::{PieceReader, Sniff};
 use super::input::Piece;
 use super::record::{self, Story, instant};
 use super::{Link, Step, Transcript, json};
-use crate::log::{Author, Fields, Json, Message, Micros, Part, PartBody, Role, Shape, Source};
+use crate::log::{Author, Fields, Json, Message, Micros, Part, PartBody, Role, Shape};
 
 /// The format's name.
 pub const FORMAT: &str = "openhands-events";
@@ -20,7 +19,7 @@ pub const FORMAT: &str = "openhands-events";
 /// The format.
 pub(crate) struct OpenHandsEvents;
 
-impl Reader for OpenHandsEvents {
+impl PieceReader for OpenHandsEvents {
     fn name(&self) -> &'static str {
         FORMAT
     }
@@ -33,13 +32,8 @@ impl Reader for OpenHandsEvents {
         Sniff::is(known && source && json::field(record, "timestamp").is_some())
     }
 
-    fn read(
-        &self,
-        input: &mut dyn BufRead,
-        name: &str,
-        limit: usize,
-    ) -> io::Result<Vec<Transcript>> {
-        by_pieces(input, name, limit, |pieces| read(pieces))
+    fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
+        read(pieces)
     }
 }
 
@@ -128,9 +122,9 @@ impl EventLog {
             });
             parts.extend(given.iter().map(blocks::part));
         }
-        let message = made(
-            Role::System,
-            Author::Application,
+        let message = record::made(
+            FORMAT,
+            (Role::System, Author::Application),
             (parts, Shape::List),
             fields,
         );
@@ -179,14 +173,14 @@ impl EventLog {
         }
         let behind = behind.map(|given| {
             let parts = given.iter().map(blocks::part).collect();
-            made(
-                Role::User,
-                Author::Application,
+            record::made(
+                FORMAT,
+                (Role::User, Author::Application),
                 (parts, Shape::List),
                 Fields::new(),
             )
         });
-        let message = made(role, author, content, fields);
+        let message = record::made(FORMAT, (role, author), content, fields);
         self.add(std::iter::once(message).chain(behind).collect(), at);
     }
 
@@ -209,7 +203,12 @@ impl EventLog {
         self.written.extend(ids.into_iter().map(|id| (id, None)));
         self.response = None;
         self.story.called_at(None, at);
-        let message = made(Role::Assistant, Author::Model, (parts, shape), fields);
+        let message = record::made(
+            FORMAT,
+            (Role::Assistant, Author::Model),
+            (parts, shape),
+            fields,
+        );
         self.add(vec![message], at);
     }
 
@@ -223,7 +222,12 @@ impl EventLog {
         let continues = before.filter(|(known, _)| Some(known) == response.as_ref());
         let (mut parts, shape) = reasoned(&mut fields, "thought");
         parts.push(action_call(&mut fields, id.clone()));
-        let message = made(Role::Assistant, Author::Model, (parts, shape), fields);
+        let message = record::made(
+            FORMAT,
+            (Role::Assistant, Author::Model),
+            (parts, shape),
+            fields,
+        );
         self.acted.extend(id);
         let number = self.story.count();
         match continues {
@@ -290,7 +294,7 @@ impl EventLog {
         gone.sort_unstable();
         let summary = summary.map(|words| {
             let content = (vec![Part::text(words)], Shape::Text);
-            made(Role::User, Author::Application, content, fields)
+            record::made(FORMAT, (Role::User, Author::Application), content, fields)
         });
         match summary {
             Some(summary) if self.held.is_empty() && !gone.is_empty() => {
@@ -324,22 +328,13 @@ impl EventLog {
     }
 }
 
-fn made(role: Role, author: Author, content: (Vec<Part>, Shape), around: Fields) -> Message {
-    let source = Source {
-        format: FORMAT.to_owned(),
-        id: json::text_field(&around, "id"),
-        around,
-        verbatim: None,
-    };
-    Message {
-        shape: content.1,
-        source: Some(source),
-        ..Message::new(role, author, content.0)
-    }
-}
-
 fn of_tool(part: Part, around: Fields) -> Message {
-    made(Role::Tool, Author::Tool, (vec![part], Shape::List), around)
+    record::made(
+        FORMAT,
+        (Role::Tool, Author::Tool),
+        (vec![part], Shape::List),
+        around,
+    )
 }
 
 fn call_id(part: &Part) -> Option<String> {

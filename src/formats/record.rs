@@ -4,7 +4,8 @@ use super::input::{Damage, Piece};
 use super::json::{self, Writer};
 use super::{Begins, Link, Step, Transcript, Usage};
 use crate::log::{
-    Author, Block, BlockBody, Fields, Json, Media, Message, Micros, Part, PartBody, Role, Source,
+    Author, Block, BlockBody, Fields, Json, Media, Message, Micros, Part, PartBody, Role, Shape,
+    Source,
 };
 
 /// A note above this size is told in pieces.
@@ -234,6 +235,73 @@ impl Story {
     }
 }
 
+/// A piece that is a JSON object.
+pub(crate) struct Record {
+    pub place: String,
+    pub fields: Fields,
+    /// The whole of it.
+    pub json: Json,
+}
+
+impl Story {
+    /// What stands here now is a piece: its record, or `None` where it is damaged or no object, which is
+    /// noted.
+    pub(crate) fn record(&mut self, Piece { place, value, .. }: Piece) -> Option<Record> {
+        self.at(&place);
+        match value.map(|json| (json::object(&json), json)) {
+            Ok((Some(fields), json)) => Some(Record {
+                place,
+                fields,
+                json,
+            }),
+            Ok((None, json)) => {
+                self.noted("this is no record: not a JSON object", Some(json), true);
+                None
+            }
+            Err(damage) => {
+                self.damaged(&place, damage);
+                None
+            }
+        }
+    }
+
+    /// Adds the transcript to others, where it holds anything.
+    pub(crate) fn finish_into(self, told: &mut Vec<Transcript>) {
+        if !self.is_empty() {
+            told.push(self.finish());
+        }
+    }
+
+    /// Adds what it holds to the first of some transcripts; without any it stands alone.
+    pub(crate) fn finish_on_first(self, told: &mut Vec<Transcript>) {
+        let steps = self.finish();
+        match told.first_mut() {
+            Some(first) => first.steps.extend(steps.steps),
+            None => told.push(steps),
+        }
+    }
+}
+
+/// A message of a source, with what stood around it.
+pub(crate) fn made(
+    format: &str,
+    (role, author): (Role, Author),
+    (parts, shape): (Vec<Part>, Shape),
+    around: Fields,
+) -> Message {
+    let source = Source {
+        format: format.to_owned(),
+        id: json::text_field(&around, "id"),
+        around,
+        verbatim: None,
+    };
+    Message {
+        shape,
+        source: Some(source),
+        ..Message::new(role, author, parts)
+    }
+}
+
 /// Reads a file whose records are conversations by themselves. What is damaged is noted on the
 /// conversation before it, or on the first.
 pub(crate) fn each(
@@ -243,18 +311,11 @@ pub(crate) fn each(
 ) -> Vec<Transcript> {
     let mut told: Vec<Transcript> = Vec::new();
     let mut early = Story::new(format).finish();
-    for Piece { place, value, .. } in pieces {
+    for piece in pieces {
         let mut notes = Story::new(format);
-        notes.at(&place);
-        match value.map(|json| (json::object(&json), json)) {
-            Ok((Some(fields), _)) => {
-                told.extend(read(&place, fields));
-                continue;
-            }
-            Ok((None, json)) => {
-                notes.noted("this is no record: not a JSON object", Some(json), true);
-            }
-            Err(damage) => notes.damaged(&place, damage),
+        if let Some(Record { place, fields, .. }) = notes.record(piece) {
+            told.extend(read(&place, fields));
+            continue;
         }
         let place = told.last_mut().unwrap_or(&mut early);
         place.steps.extend(notes.finish().steps);
@@ -279,6 +340,31 @@ pub(crate) fn one(
     story.at(place);
     read(&mut story);
     vec![story.finish()]
+}
+
+/// Reads the list of a record into a conversation for each object in it. What else the record says
+/// stands with the first, or alone.
+pub(crate) fn several(
+    format: &'static str,
+    place: &str,
+    (list, mut record): (Vec<Json>, Fields),
+    no_object: &str,
+    mut read: impl FnMut(&mut Story, Fields),
+) -> Vec<Transcript> {
+    let mut told = Vec::new();
+    for json in list {
+        told.extend(one(format, place, |story| {
+            story.leftovers(&std::mem::take(&mut record));
+            match json::object(&json) {
+                Some(fields) => read(story, fields),
+                None => story.noted(no_object, Some(json), true),
+            }
+        }));
+    }
+    if told.is_empty() {
+        told.extend(one(format, place, |story| story.leftovers(&record)));
+    }
+    told
 }
 
 /// How a format reads what is its own; everything else is shared.

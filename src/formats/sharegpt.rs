@@ -3,11 +3,9 @@
 //! answers the calls before it. A record with two endings (`chosen`, `rejected`) is a conversation
 //! and its fork.
 
-use std::io::{self, BufRead};
-
-use super::detect::{Reader, Sniff, by_pieces};
+use super::detect::{PieceReader, Sniff};
 use super::input::Piece;
-use super::record::Story;
+use super::record::{self, Record, Story};
 use super::{Begins, Transcript, json};
 use crate::log::{
     Author, Block, BlockBody, Fields, Json, Message, Part, PartBody, Role, Shape, Source,
@@ -19,7 +17,7 @@ pub const FORMAT: &str = "sharegpt";
 /// The format.
 pub(crate) struct ShareGpt;
 
-impl Reader for ShareGpt {
+impl PieceReader for ShareGpt {
     fn name(&self) -> &'static str {
         FORMAT
     }
@@ -43,32 +41,20 @@ impl Reader for ShareGpt {
         Sniff::is(of("conversations").is_some_and(turns) || by_media || by_value)
     }
 
-    fn read(
-        &self,
-        input: &mut dyn BufRead,
-        name: &str,
-        limit: usize,
-    ) -> io::Result<Vec<Transcript>> {
-        by_pieces(input, name, limit, |pieces| read(pieces))
+    fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
+        read(pieces)
     }
 }
 
 fn read(pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
     let mut told = Vec::new();
     let mut notes = Story::new(FORMAT);
-    for (number, Piece { place, value, .. }) in (1_usize..).zip(pieces) {
-        notes.at(&place);
-        match value.map(|json| (json::object(&json), json)) {
-            Err(damage) => notes.damaged(&place, damage),
-            Ok((Some(fields), _)) => told.extend(record(fields, number, &place)),
-            Ok((None, json)) => {
-                notes.noted("this is no record: not a JSON object", Some(json), true);
-            }
+    for (number, piece) in (1_usize..).zip(pieces) {
+        if let Some(Record { place, fields, .. }) = notes.record(piece) {
+            told.extend(record(fields, number, &place));
         }
     }
-    if !notes.is_empty() {
-        told.push(notes.finish());
-    }
+    notes.finish_into(&mut told);
     told
 }
 
@@ -269,14 +255,7 @@ fn read_content(content: &Json, calls: bool) -> (Vec<Part>, Shape) {
     match json::array(content) {
         Some(list) => (list.iter().flat_map(read_part).collect(), Shape::List),
         None if json::is_null(content) => (Vec::new(), Shape::Null),
-        None => (vec![opaque(String::new(), content)], Shape::List),
-    }
-}
-
-fn opaque(kind: String, whole: &Json) -> Part {
-    Part {
-        body: PartBody::Block(BlockBody::Opaque(kind, whole.clone())),
-        extra: Fields::new(),
+        None => (vec![record::opaque("", content)], Shape::List),
     }
 }
 
@@ -299,9 +278,9 @@ fn read_part(part: &Json) -> Vec<Part> {
             vec![Part { body, extra }]
         }
         ("tool_call" | "function_call", Some(text)) => {
-            read_calls(&text).unwrap_or_else(|| vec![opaque(kind, part)])
+            read_calls(&text).unwrap_or_else(|| vec![record::opaque(&kind, part)])
         }
-        _ => vec![opaque(kind, part)],
+        _ => vec![record::opaque(&kind, part)],
     }
 }
 

@@ -2,9 +2,7 @@
 //! steps, repeats it and is kept as a note. Demonstrations were sent to the model, and come from
 //! another run: no model of this one wrote them.
 
-use std::io::{self, BufRead};
-
-use super::detect::{Reader, Sniff, by_pieces};
+use super::detect::{PieceReader, Sniff};
 use super::input::Piece;
 use super::record::Story;
 use super::{Transcript, json, openai_chat};
@@ -26,7 +24,7 @@ const OWN: [&str; 6] = [
 /// The format.
 pub(crate) struct SweagentTraj;
 
-impl Reader for SweagentTraj {
+impl PieceReader for SweagentTraj {
     fn name(&self) -> &'static str {
         FORMAT
     }
@@ -40,32 +38,19 @@ impl Reader for SweagentTraj {
         Sniff::is(agent || (has_history && steps.is_some()))
     }
 
-    fn read(
-        &self,
-        input: &mut dyn BufRead,
-        name: &str,
-        limit: usize,
-    ) -> io::Result<Vec<Transcript>> {
-        by_pieces(input, name, limit, |pieces| read(pieces))
+    fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
+        read(pieces)
     }
 }
 
 fn read(pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
     let mut told = Vec::new();
     let mut notes = Story::new(FORMAT);
-    for Piece { place, value, .. } in pieces {
-        notes.at(&place);
-        match value.map(|json| (json::object(&json), json)) {
-            Err(damage) => notes.damaged(&place, damage),
-            Ok((Some(fields), _)) => told.push(run(fields, &place)),
-            Ok((None, json)) => {
-                notes.noted("this is no record: not a JSON object", Some(json), true);
-            }
-        }
+    for piece in pieces {
+        let record = notes.record(piece);
+        told.extend(record.map(|record| run(record.fields, &record.place)));
     }
-    if !notes.is_empty() {
-        told.push(notes.finish());
-    }
+    notes.finish_into(&mut told);
     told
 }
 

@@ -1,9 +1,7 @@
 //! UI messages of the AI SDK: records of a list, or bare. A message of the assistant holds many steps:
 //! each is a message of the model, with the results of its calls behind it.
 
-use std::io::{self, BufRead};
-
-use super::detect::{Reader, Sniff, by_pieces};
+use super::detect::{PieceReader, Sniff};
 use super::input::Piece;
 use super::record::{self, Story};
 use super::{Transcript, json, mark};
@@ -20,7 +18,7 @@ pub const JSON_OUTPUT: &str = "json";
 /// The format.
 pub(crate) struct VercelUiMessages;
 
-impl Reader for VercelUiMessages {
+impl PieceReader for VercelUiMessages {
     fn name(&self) -> &'static str {
         FORMAT
     }
@@ -32,13 +30,8 @@ impl Reader for VercelUiMessages {
         Sniff::is(is_message(record) || messages.any(|message| is_message(&message)))
     }
 
-    fn read(
-        &self,
-        input: &mut dyn BufRead,
-        name: &str,
-        limit: usize,
-    ) -> io::Result<Vec<Transcript>> {
-        by_pieces(input, name, limit, |pieces| read(pieces))
+    fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
+        read(pieces)
     }
 }
 

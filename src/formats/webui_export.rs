@@ -1,9 +1,7 @@
 //! Exports of chat front ends: LibreChat (a record a conversation, its messages nested or a list that
 //! names parents) and Chatbot-UI (a `history` of conversations).
 
-use std::io::{self, BufRead};
-
-use super::detect::{Reader, Sniff, by_pieces};
+use super::detect::{PieceReader, Sniff};
 use super::input::Piece;
 use super::record::{Story, instant};
 use super::tree::{self, Node};
@@ -19,7 +17,7 @@ const NO_PARENT: &str = "00000000-0000-0000-0000-000000000000";
 /// The format.
 pub(crate) struct WebuiExport;
 
-impl Reader for WebuiExport {
+impl PieceReader for WebuiExport {
     fn name(&self) -> &'static str {
         FORMAT
     }
@@ -28,13 +26,8 @@ impl Reader for WebuiExport {
         Sniff::is(is_libre(record) || is_chatbot(record))
     }
 
-    fn read(
-        &self,
-        input: &mut dyn BufRead,
-        name: &str,
-        limit: usize,
-    ) -> io::Result<Vec<Transcript>> {
-        by_pieces(input, name, limit, |pieces| read(pieces))
+    fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
+        read(pieces)
     }
 }
 
@@ -74,9 +67,7 @@ fn read(pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
             Ok((_, json)) => notes.noted("this is no conversation", Some(json), true),
         }
     }
-    if !notes.is_empty() {
-        told.push(notes.finish());
-    }
+    notes.finish_into(&mut told);
     told
 }
 
@@ -108,10 +99,7 @@ fn libre(mut record: Fields, place: &str) -> Vec<Transcript> {
         first.steps.splice(0..0, settings.finish().steps);
     }
     let mut told = tree::tell(FORMAT, id.as_deref(), nodes, None);
-    match told.first_mut() {
-        Some(main) => main.steps.extend(notes.finish().steps),
-        None => told.push(notes.finish()),
-    }
+    notes.finish_on_first(&mut told);
     told
 }
 

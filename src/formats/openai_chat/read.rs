@@ -1,9 +1,7 @@
 //! OpenAI chat transcripts.
 
-use std::io::{self, BufRead};
-
 use super::message::read_message;
-use crate::formats::detect::{self, Reader, Shown, Sniff};
+use crate::formats::detect::{self, PieceReader, Shown, Sniff};
 use crate::formats::input::Piece;
 use crate::formats::json;
 use crate::formats::record::{self, Records, Story};
@@ -13,7 +11,7 @@ use crate::log::{Fields, Json, Message, Micros};
 /// The format.
 pub(crate) struct OpenAiChat;
 
-impl Reader for OpenAiChat {
+impl PieceReader for OpenAiChat {
     fn name(&self) -> &'static str {
         super::FORMAT
     }
@@ -26,13 +24,8 @@ impl Reader for OpenAiChat {
         }
     }
 
-    fn read(
-        &self,
-        input: &mut dyn BufRead,
-        name: &str,
-        limit: usize,
-    ) -> io::Result<Vec<Transcript>> {
-        detect::by_pieces(input, name, limit, |pieces| read(pieces))
+    fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
+        read(pieces)
     }
 }
 

@@ -1,9 +1,7 @@
 //! OpenAI Responses transcripts.
 
-use std::io::{self, BufRead};
-
 use super::item::{COMPACTION, REFERENCE, read_item};
-use crate::formats::detect::{self, Reader, Sniff};
+use crate::formats::detect::{PieceReader, Sniff};
 use crate::formats::input::Piece;
 use crate::formats::record::{self, Records, Story};
 use crate::formats::{Transcript, Usage, json};
@@ -12,7 +10,7 @@ use crate::log::{BlockBody, Fields, Json, Message, Micros, PartBody};
 /// The format.
 pub(crate) struct OpenAiResponses;
 
-impl Reader for OpenAiResponses {
+impl PieceReader for OpenAiResponses {
     fn name(&self) -> &'static str {
         super::FORMAT
     }
@@ -26,13 +24,8 @@ impl Reader for OpenAiResponses {
         Sniff::is(endpoint.ends_with("/responses") || by_shape)
     }
 
-    fn read(
-        &self,
-        input: &mut dyn BufRead,
-        name: &str,
-        limit: usize,
-    ) -> io::Result<Vec<Transcript>> {
-        detect::by_pieces(input, name, limit, |pieces| read(pieces))
+    fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
+        read(pieces)
     }
 }
 
