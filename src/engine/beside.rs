@@ -6,9 +6,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::log::{
-    Appended, BlockBody, Body, Door, Entry, Kind, Message, PartBody, Seq, payload, payload::Secret,
-};
+use crate::log::{Appended, BlockBody, Body, Door, Entry, Kind, Message, PartBody, Seq, payload};
 use crate::store::Backend as _;
 use crate::window::COMPACTED;
 
@@ -35,7 +33,7 @@ pub(super) struct Beside {
 
 impl Beside {
     /// Of a message that is still there; of one that is gone nothing can be found any more.
-    pub fn of(chat: &Conversation, says: &Entry, secret: &Secret) -> Result<Self, Error> {
+    pub fn of(chat: &Conversation, says: &Entry) -> Result<Self, Error> {
         let mut beside = Self {
             texts: Vec::new(),
             source: None,
@@ -45,7 +43,7 @@ impl Beside {
         };
         if let Body::Appended(Appended { produced_by, .. }) = &says.body {
             beside.produced_by = *produced_by;
-            if let Content::Message(message) = chat.content_with(says.seq, 0, secret)? {
+            if let Content::Message(message) = chat.content_of(says, 0)? {
                 beside.source = message.source.as_ref().and_then(|source| source.id.clone());
                 beside.texts = texts(&message);
             }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::log::{
     Author, Body, ConversationId, Entry, Hash, Kind, MessageId, Redacted, RequestReason, Seq,
-    StandInKind, payload, payload::Secret,
+    StandInKind, payload,
 };
 use crate::planted::{Bug, planted};
 use crate::store::{Backend as _, Listed};
@@ -120,7 +120,7 @@ impl Conversation {
     /// `nothing-matches` when there is no such message; a failure where a log cannot be read.
     pub fn plan_redaction(&self, asked: Redact) -> Result<Redaction, Error> {
         let logs = self.family()?;
-        self.reaches(asked, &logs, &self.secret()?)
+        self.reaches(asked, &logs)
     }
 
     /// Destroys words and salts: of a message all forms, every summary and recall that holds some of
@@ -141,17 +141,16 @@ impl Conversation {
     }
 
     fn redact_in(&self, logs: &[Self], asked: Redact) -> Result<Redaction, Error> {
-        // What the lock holds cannot be asked for once it is taken.
-        let secret = self.secret()?;
+        self.secret()?; // known from here on, so that words can be read while it is locked
         // Nobody appends meanwhile, here or to another log that shares the words or their blobs.
         let mut states = Vec::with_capacity(logs.len());
         for log in logs {
-            log.secret()?; // to read words while it is locked
+            log.secret()?;
             // What another handle filed is seen: what goes follows from all that there is.
             let head = self.store().backend.head(log.id())?;
             states.push(log.lock_at(head.map(|head| head.seq))?);
         }
-        let mut plan = self.reaches(asked, logs, &secret)?;
+        let mut plan = self.reaches(asked, logs)?;
         for (log, state) in logs.iter().zip(&mut states) {
             let mut parts = plan.logs.iter_mut();
             let Some(part) = parts.find(|part| part.log.conversation == log.id()) else {
@@ -209,13 +208,13 @@ impl Conversation {
         Ok(family)
     }
 
-    fn reaches(&self, asked: Redact, family: &[Self], secret: &Secret) -> Result<Redaction, Error> {
+    fn reaches(&self, asked: Redact, family: &[Self]) -> Result<Redaction, Error> {
         let backend = &self.store().backend;
         let mut beside = None;
         let from = match asked {
             Redact::Message(id) => {
                 let says = self.says(id)?;
-                beside = Some(Beside::of(self, &says, secret)?);
+                beside = Some(Beside::of(self, &says)?);
                 says.seq
             }
             Redact::Conversation => Seq(0),
@@ -421,9 +420,14 @@ impl Conversation {
         Ok(quoted.iter().any(|seq| messages.contains(seq)))
     }
 
+    /// Whether an entry is a recall, by the note behind it.
+    pub(super) fn is_recall(&self, entry: &Entry) -> Result<bool, Error> {
+        Ok(matches!(self.recall_of(entry)?, Noted::By(_)))
+    }
+
     /// The note of a recall that a message of the application's is the answer to: it stands behind it
     /// in the log that has the message. A fork of just there does not share it.
-    pub(super) fn recall_of(&self, entry: &Entry) -> Result<Noted, Error> {
+    fn recall_of(&self, entry: &Entry) -> Result<Noted, Error> {
         match &entry.body {
             Body::Appended(a) if a.skeleton.author == Author::Application => {}
             _ => return Ok(Noted::Nothing),
@@ -631,7 +635,7 @@ fn quoted_by(note: &str) -> Vec<Seq> {
 }
 
 /// The note behind a message that may be a recall.
-pub(super) enum Noted {
+enum Noted {
     /// There is none: it is no recall.
     Nothing,
     /// This entry of the log that has the message.

@@ -10,7 +10,6 @@ use std::ops::ControlFlow;
 use super::content::Content;
 use super::conversation::Conversation;
 use super::error::Error;
-use super::redact::Noted as Recalled;
 use super::wordless::without_words;
 use crate::formats::{Format, Link, Step, Transcript, json};
 use crate::log::{
@@ -144,10 +143,7 @@ impl Teller<'_> {
         if made {
             return Ok(()); // a replay closes calls itself
         }
-        let recalled = |chat: &Conversation| -> Result<bool, Error> {
-            Ok(matches!(chat.recall_of(entry)?, Recalled::By(_)))
-        };
-        if entry.by.door != Door::Import && recalled(self.chat)? {
+        if entry.by.door != Door::Import && self.chat.is_recall(entry)? {
             // What was recalled by hand is, where a replay let it leave, not recalled there.
             self.told.edits = self.told.edits.saturating_add(1);
             self.quoted.get_or_insert(entry.seq);
