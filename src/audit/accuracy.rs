@@ -156,19 +156,10 @@ fn against(p: &Projection, reported: &BTreeMap<Seq, u64>) -> Vec<Accuracy> {
 fn changes(messages: &[MessageState], tokenizer: &str) -> BTreeMap<Seq, Sums> {
     let mut changes: BTreeMap<Seq, Sums> = BTreeMap::new();
     for message in messages {
-        for (at, form) in message.forms.iter().enumerate() {
+        for (form, from, to) in message.shown() {
             let size = Sums::of(&form.skeleton, tokenizer);
-            let next = message.forms.get(at.saturating_add(1));
-            let end = next.map_or(Seq(u64::MAX), |f| f.since.seq);
-            for life in &message.lives {
-                let from = form.since.seq.max(life.entered.seq);
-                let left = life.left.as_ref().map(|l| l.by.seq);
-                let to = end.min(left.unwrap_or(Seq(u64::MAX)));
-                if from < to {
-                    changes.entry(from).or_default().add(&size, 1);
-                    changes.entry(to).or_default().add(&size, -1);
-                }
-            }
+            changes.entry(from).or_default().add(&size, 1);
+            changes.entry(to).or_default().add(&size, -1);
         }
     }
     changes

@@ -185,23 +185,14 @@ impl Totals {
 fn sent(p: &Projection, by: &By) -> Vec<u64> {
     let mut changes: BTreeMap<Seq, i128> = BTreeMap::new();
     for message in p.messages() {
-        for (at, form) in message.forms.iter().enumerate() {
+        for (form, from, to) in message.shown() {
             let size = i128::from(by.size(&form.skeleton));
-            let next = message.forms.get(at.saturating_add(1));
-            let end = next.map_or(Seq(u64::MAX), |f| f.since.seq);
-            for life in &message.lives {
-                let from = form.since.seq.max(life.entered.seq);
-                let left = life.left.as_ref().map(|l| l.by.seq);
-                let to = end.min(left.unwrap_or(Seq(u64::MAX)));
-                if from < to {
-                    let mut add = |seq, by: i128| {
-                        let sum = changes.entry(seq).or_default();
-                        *sum = sum.saturating_add(by);
-                    };
-                    add(from, size);
-                    add(to, size.saturating_neg());
-                }
-            }
+            let mut add = |seq, by: i128| {
+                let sum = changes.entry(seq).or_default();
+                *sum = sum.saturating_add(by);
+            };
+            add(from, size);
+            add(to, size.saturating_neg());
         }
     }
     let mut changes = changes.into_iter().peekable();

@@ -7,9 +7,27 @@ use crate::planted::{Bug, planted};
 use super::group::grouped;
 use super::index::Rank;
 use super::ordered::Keyed;
-use super::state::{MessageState, Projection};
+use super::state::{Form, MessageState, Projection};
 
 const WINDOW_CONTEXT: &str = "ctxlog window v1";
+
+impl MessageState {
+    /// Each stretch of entries after which a content of the message is in the window: the first of them,
+    /// and the first after which it is not. A content may be shown several times, or never.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = (&Form, Seq, Seq)> {
+        let forms = self.forms.iter().enumerate();
+        forms.flat_map(|(at, form)| {
+            let next = self.forms.get(at.saturating_add(1));
+            let end = next.map_or(Seq(u64::MAX), |f| f.since.seq);
+            self.lives.iter().filter_map(move |life| {
+                let from = form.since.seq.max(life.entered.seq);
+                let left = life.left.as_ref().map(|l| l.by.seq);
+                let to = end.min(left.unwrap_or(Seq(u64::MAX)));
+                (from < to).then_some((form, from, to))
+            })
+        })
+    }
+}
 
 /// One message of a window.
 #[derive(Clone, Copy, Debug)]
