@@ -123,9 +123,7 @@ impl Agent {
 }
 
 /// A folder that was looked at.
-#[derive(Serialize)]
 struct Looked {
-    agent: &'static str,
     folder: PathBuf,
     sessions: usize,
     bytes: u64,
@@ -214,7 +212,6 @@ fn found(args: &Args) -> Result<(Vec<Session>, Vec<Looked>), Failure> {
         }
         let own = sessions.get(before..).unwrap_or_default();
         looked.push(Looked {
-            agent: agent.name,
             folder,
             sessions: own.len(),
             bytes: own.iter().map(|s| s.bytes).fold(0, u64::saturating_add),
