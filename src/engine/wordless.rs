@@ -52,19 +52,19 @@ fn message(of: &Skeleton, fewer: u64, sealed: bool) -> Message {
 
 fn body(p: &PartSkeleton, sealed: bool, fill: &mut Filling) -> PartBody {
     let native = || p.is(PartSkeleton::NATIVE).then(|| "redacted".to_owned());
-    let media = |media, fill: &mut Filling| {
+    let media = |media| {
         // Its words are its kind's name, whatever its bytes.
-        PartBody::Block(BlockBody::Media(media, fill.hidden(p.bytes)))
+        PartBody::Block(BlockBody::Media(media, Filling::hidden(p.bytes)))
     };
     match p.kind {
         PartKind::Text if p.is(PartSkeleton::BLANK) => {
             PartBody::Block(BlockBody::Text(fill.with(p.bytes, BLANK)))
         }
         PartKind::Text => PartBody::Block(BlockBody::Text(fill.text(p.bytes))),
-        PartKind::Image => media(Media::Image, fill),
-        PartKind::Audio => media(Media::Audio, fill),
-        PartKind::Video => media(Media::Video, fill),
-        PartKind::File => media(Media::File, fill),
+        PartKind::Image => media(Media::Image),
+        PartKind::Audio => media(Media::Audio),
+        PartKind::Video => media(Media::Video),
+        PartKind::File => media(Media::File),
         PartKind::Opaque => {
             PartBody::Block(BlockBody::Opaque("redacted".to_owned(), fill.json(p.bytes)))
         }
@@ -105,7 +105,7 @@ fn result(p: &PartSkeleton, fill: &mut Filling) -> Vec<Block> {
         return vec![block(BlockBody::Opaque("redacted".to_owned(), whole))];
     }
     if p.is(PartSkeleton::MEDIA) {
-        let hidden = fill.hidden(p.bytes);
+        let hidden = Filling::hidden(p.bytes);
         return vec![block(BlockBody::Media(Media::Image, hidden))];
     }
     vec![block(BlockBody::Text(fill.text(p.bytes)))]
@@ -147,8 +147,7 @@ impl Filling {
     }
 
     /// JSON that is no words: it has its size, and takes no part in what is to be fewer.
-    #[allow(clippy::unused_self, reason = "it belongs to the others")]
-    fn hidden(&mut self, bytes: u64) -> Json {
+    fn hidden(bytes: u64) -> Json {
         Self { fewer: 0 }.json(bytes)
     }
 }
