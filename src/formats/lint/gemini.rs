@@ -19,6 +19,7 @@ const DATA: [[&str; 2]; 9] = [
     ["toolResponse", "tool_response"],
 ];
 const CALL: [&str; 2] = ["functionCall", "function_call"];
+const SIGNATURE: [&str; 2] = ["thoughtSignature", "thought_signature"];
 const RESPONSE: [&str; 2] = ["functionResponse", "function_response"];
 
 struct Turn<'a> {
@@ -120,10 +121,9 @@ fn calls(
         let what = "a call stands before any turn of the user";
         problems.push(hard("G3", Some(turn.index), what));
     }
-    let signed = |part: &&&Value| named(part, ["thoughtSignature", "thought_signature"]).is_some();
-    let unsigned = turn.parts.iter().any(|part| named(part, CALL).is_some())
-        && !turn.parts.iter().any(|part| signed(&part));
-    if unsigned && next.is_none_or(|next| !next.all(RESPONSE).is_empty()) {
+    let mut parts = turn.parts.iter();
+    let signed = parts.any(|part| named(part, SIGNATURE).is_some());
+    if !signed && next.is_none_or(|next| !next.all(RESPONSE).is_empty()) {
         let what = "newer models want the thought signature beside a call";
         problems.push(soft("G7", Some(turn.index), what));
     }
