@@ -5,7 +5,7 @@ mod common;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::data::data;
+use common::data::{data, folders};
 use common::pieces_of;
 use ctxlog::audit::{Alternative, Chain, How, Simulated, Story, simulate};
 use ctxlog::engine::{CommandSummarizer, Conversation, Redact, Replacement, Store};
@@ -135,11 +135,11 @@ fn a_simulation_of_each_session_is_its_import_afresh() {
 
 #[test]
 fn a_simulation_of_each_file_of_another_format_is_its_import_afresh() {
-    let Some(folders) = data("") else { return };
+    let Some(folders) = folders() else { return };
     let done = ["openai-chat", "anthropic-messages", "claude-code"];
     let others = folders
         .iter()
-        .filter(|f| f.is_dir() && !done.iter().any(|d| f.ends_with(d)));
+        .filter(|f| !done.iter().any(|d| f.ends_with(d)));
     for folder in others {
         each_transcript(folder.to_str().unwrap(), |file| {
             let format = detect(&pieces_of(file)).unwrap();

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::shapes::{Imported, Verified};
 use super::support::Place;
-use crate::data::data;
+use crate::data::folders;
 
 /// A place with the summariser of these tests, or one that does otherwise.
 fn place(script: Option<&str>) -> Place {
@@ -27,9 +27,8 @@ const SPEC: &str = "summarize-oldest:limit=8000,keep=2,command=./summarise.sh";
 fn every_recorded_transcript_is_replayed_through_a_summariser() {
     let place = place(None);
     let spec = SPEC.replace(",keep=2", "");
-    let Some(folders) = data("") else { return };
-    let folders = folders.iter().filter(|f| f.is_dir());
-    let folders: Vec<&str> = folders.map(|f| f.to_str().unwrap()).collect();
+    let Some(folders) = folders() else { return };
+    let folders: Vec<&str> = folders.iter().map(|f| f.to_str().unwrap()).collect();
     let import = ["import", "--json", "--strategy", &spec];
     let run = place.run(&[import.as_slice(), &folders].concat()).done();
     assert!(!run.lines::<Imported>().is_empty());

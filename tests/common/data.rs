@@ -24,6 +24,13 @@ pub fn data(folder: &str) -> Option<Vec<PathBuf>> {
     Some(files)
 }
 
+/// The folders of recorded transcripts, one a format, where this machine has them.
+pub fn folders() -> Option<Vec<PathBuf>> {
+    let mut folders = data("")?;
+    folders.retain(|folder| folder.is_dir());
+    Some(folders)
+}
+
 /// A page that lies beside the transcripts, where this machine has it.
 pub fn page(name: &str) -> Option<String> {
     let page = std::fs::read_to_string(root().with_file_name("spec").join(name));

@@ -698,27 +698,6 @@ const OURS: [&str; 9] = [
 ];
 
 #[test]
-fn no_file_of_another_format_is_claimed() {
-    for folder in super::files::data("").unwrap_or_default() {
-        let name = folder.file_name().unwrap().to_str().unwrap();
-        // The records of rejected requests name their own formats.
-        if !folder.is_dir() || OURS.contains(&name) || name == "rejected-requests" {
-            continue;
-        }
-        for file in super::files::data(name).unwrap() {
-            let bytes = std::fs::read(&file).unwrap();
-            let found: Vec<_> = ctxlog::formats::input::pieces(bytes.as_slice(), "f", RECORD_LIMIT)
-                .take(200)
-                .map(Result::unwrap)
-                .collect();
-            let format = detect(&found).map(Format::name);
-            let claimed = format.is_some_and(|format| OURS.contains(&format));
-            assert!(!claimed, "{}: {format:?}", file.display());
-        }
-    }
-}
-
-#[test]
 fn no_text_of_a_recorded_file_is_lost() {
     let mut lost = Vec::new();
     for folder in OURS {

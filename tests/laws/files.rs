@@ -21,7 +21,7 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::Value;
 
-use crate::data::data;
+use crate::data::{data, folders};
 
 const CHAINS: [&str; 4] = [
     "",
@@ -49,9 +49,10 @@ const OWN: [&str; 3] = ["openai-chat", "anthropic-messages", "claude-code"];
 
 /// The folders of all other formats.
 fn others() -> Vec<String> {
-    let folders = data("").unwrap_or_default();
-    let folders = folders.iter().filter(|f| f.is_dir());
-    let names = folders.map(|f| f.file_name().unwrap().to_str().unwrap().to_owned());
+    let folders = folders().unwrap_or_default();
+    let names = folders
+        .iter()
+        .map(|f| f.file_name().unwrap().to_str().unwrap().to_owned());
     names.filter(|name| !OWN.contains(&name.as_str())).collect()
 }
 
