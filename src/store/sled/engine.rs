@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use ::sled::IVec;
 
 use super::frame::{self, Change, First};
-use super::{keys, seal};
+use super::{keys, reserved, seal};
 use crate::store::StoreError;
 
 /// sled reclaims space only in the thread that this starts. Our writer does not wait for it.
@@ -128,21 +128,26 @@ impl Engine {
             .collect()
     }
 
-    /// The content under a key, put together. Chunks may be rewritten while they are read, so a
-    /// flaw counts only when the first value is still the one it was found under.
+    /// The content under a key, put together; none where the key is only ahead of it. Chunks may be
+    /// rewritten while they are read, so a flaw counts only when the first value is still the one it
+    /// was found under.
     pub(super) fn content(&self, base: &[u8]) -> Result<Option<Vec<u8>>, ContentError> {
-        let Some(mut first) = self.value(base)? else {
+        let first = || {
+            let found = self.value(base);
+            found.map(|found| found.filter(|value| !reserved::is(base, value)))
+        };
+        let Some(mut now) = first()? else {
             return Ok(None);
         };
         loop {
-            let flaw = match self.assemble(base, &first)? {
+            let flaw = match self.assemble(base, &now)? {
                 Ok(content) => return Ok(Some(content)),
                 Err(flaw) => flaw,
             };
-            match self.value(base)? {
+            match first()? {
                 None => return Ok(None),
-                Some(now) if now == first => return Err(ContentError::Flawed(flaw)),
-                Some(now) => first = now,
+                Some(same) if same == now => return Err(ContentError::Flawed(flaw)),
+                Some(newer) => now = newer,
             }
         }
     }

@@ -363,6 +363,29 @@ fn keys_that_a_crash_left_ahead_of_their_blocks_are_taken_back() {
     assert_eq!(head.map(|head| head.seq), Some(Seq(1)));
 }
 
+/// Between the keys of many blocks and their values: their records still wait and are read from there.
+#[test]
+fn whoever_reads_on_while_keys_are_ahead_of_their_blocks_reads_what_waits() {
+    let dir = tempfile::tempdir().unwrap();
+    let conversation = ConversationId([3; 16]);
+    let store = SledStore::open(dir.path()).unwrap();
+    store.append(batch(None), Level::Synced).unwrap();
+    store.shared().settle().unwrap();
+    let head = store.head(conversation).unwrap();
+    let ahead = keys::block(conversation, Seq(1));
+    let value = reserved::value(&ahead);
+    store.engine().put(&ahead, value).unwrap();
+    store.append(batch(head), Level::Buffered).unwrap();
+    let mut shown = Vec::new();
+    let mut show = |seq: Seq, _: &[u8]| {
+        shown.push(seq);
+        std::ops::ControlFlow::Continue(())
+    };
+    let read = store.entries(conversation, Seq(0), Seq(1), &mut show);
+    assert!(read.is_ok(), "{read:?}");
+    assert_eq!(shown, [Seq(0), Seq(1)]);
+}
+
 #[test]
 fn a_panic_inside_sled_becomes_damage_in_its_words() {
     let panics = || -> ::sled::Result<()> { panic!("page {} is gone", 7) };
