@@ -9,7 +9,7 @@ use super::cause::Cause;
 use super::select::Place;
 use super::walk::{stays_out, walk};
 use super::why::{Moment, never_logged, why};
-use super::window::{ShownWindow, window};
+use super::window::{Counted, ShownWindow, window_of};
 use crate::engine::{Conversation, Error};
 use crate::log::{Appended, Body, Entry, Iteration, MessageId, Seq};
 use crate::window::{Outline, is_message};
@@ -93,17 +93,16 @@ pub fn context(chat: &Conversation, id: MessageId, whole: bool) -> Result<Contex
     }
     context.call = Some(at);
     context.produced_by = produced.map(|_| at);
-    context.window = Some(window(
-        chat,
-        Place {
-            seq: call,
-            call: Some(at.iteration),
-        },
-    )?);
     let back = if whole { u64::MAX } else { LOOK_BACK };
     let from = call.0.saturating_sub(back);
     context.looked_from = Seq(from);
-    context.missing = missing(chat, from.checked_sub(1).map(Seq), call)?;
+    let (missing, outline) = missing(chat, from.checked_sub(1).map(Seq), call)?;
+    context.missing = missing;
+    let place = Place {
+        seq: call,
+        call: Some(at.iteration),
+    };
+    context.window = Some(window_of(chat, place, &outline, &mut Counted::default())?);
     Ok(context)
 }
 
@@ -119,14 +118,18 @@ fn first_that_saw(chat: &Conversation, id: MessageId, entry: &Entry) -> Result<O
     first.map_or(Ok(None), |first| chat.call_filed(first))
 }
 
-/// What is away after a call, of what was in the window after `from` or came since.
-fn missing(chat: &Conversation, from: Option<Seq>, call: Seq) -> Result<Vec<Missing>, Error> {
+/// What is away after a call, of what was in the window after `from` or came since; and what is there.
+fn missing(
+    chat: &Conversation,
+    from: Option<Seq>,
+    call: Seq,
+) -> Result<(Vec<Missing>, Outline), Error> {
     let outline = match from {
         Some(from) => chat.outline_after(from)?,
         None => Outline::default(),
     };
     let mut away: BTreeMap<MessageId, Cause> = BTreeMap::new();
-    walk(chat, outline, call, &mut |entry, did, outline| {
+    let outline = walk(chat, outline, call, &mut |entry, did, outline| {
         for id in &did.entered {
             away.remove(id);
         }
@@ -142,10 +145,15 @@ fn missing(chat: &Conversation, from: Option<Seq>, call: Seq) -> Result<Vec<Miss
     for (id, cause) in away {
         by.entry(cause).or_default().push(id.seq());
     }
-    let missing = by.into_iter();
-    Ok(missing
-        .map(|(by, messages)| Missing { messages, by })
-        .collect())
+    let outline = if outline.at == Some(call) {
+        outline
+    } else {
+        chat.outline_after(call)? // says what is missing
+    };
+    let missing = by
+        .into_iter()
+        .map(|(by, messages)| Missing { messages, by });
+    Ok((missing.collect(), outline))
 }
 
 /// A message whose partner is away is so by the same entry.

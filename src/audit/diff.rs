@@ -10,7 +10,7 @@ use super::cause::Cause;
 use super::select::Place;
 use super::walk::walk;
 use super::why::Moment;
-use super::window::{ShownMessage, ShownWindow, Size, window};
+use super::window::{Counted, ShownMessage, ShownWindow, Size, window_of};
 use super::words::{WordDiff, words};
 use crate::engine::{Conversation, Error};
 use crate::log::{Hash, Iteration, MessageId, Ranges, Seq};
@@ -141,8 +141,9 @@ pub fn diff(
     with_words: bool,
 ) -> Result<Diff, Error> {
     let base = Base::of((first, from.seq), (second, to.seq))?;
-    let before = Edge::read(first, from)?;
-    let after = Edge::read(second, to)?;
+    let mut counted = Counted::shared(base.shared);
+    let before = Edge::read(first, from, &base, &mut counted)?;
+    let after = Edge::read(second, to, &base, &mut counted)?;
     let shared = |id| base.shares(id);
     let (old, new) = (before.by_id(), after.by_id());
     let lost = ids_without(&before, &new, &shared);
@@ -289,12 +290,22 @@ struct Edge<'a> {
 }
 
 impl<'a> Edge<'a> {
-    fn read(chat: &'a Conversation, place: Place) -> Result<Self, Error> {
+    fn read(
+        chat: &'a Conversation,
+        place: Place,
+        base: &Base,
+        counted: &mut Counted,
+    ) -> Result<Self, Error> {
+        let outline = if base.outline.at == Some(place.seq) {
+            base.outline.clone()
+        } else {
+            chat.outline_after(place.seq)?
+        };
         Ok(Self {
             chat,
             place,
-            outline: chat.outline_after(place.seq)?,
-            shown: window(chat, place)?,
+            shown: window_of(chat, place, &outline, counted)?,
+            outline,
         })
     }
 

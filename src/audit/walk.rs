@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use super::cause::{Cause, claim_of, names};
-use crate::engine::{Conversation, Error};
+use crate::engine::{Conversation, Error, unchained};
 use crate::log::{Body, Change, Entry, MessageId, Seq, StandInKind};
 use crate::window::{Outline, Step, answered, is_message};
 
@@ -24,7 +24,8 @@ pub(super) struct Did {
 pub(super) type Show<'a> =
     &'a mut dyn FnMut(&Entry, &Did, &Outline) -> Result<ControlFlow<()>, Error>;
 
-/// Shows each entry after the outline's own up to `to`, with what it did and the window after it.
+/// Shows each entry after the outline's own up to `to`, with what it did and the window after it. Gives
+/// the window after the last one shown.
 ///
 /// # Errors
 /// When the log cannot be read, when it cannot be shown, and what `show` fails with.
@@ -33,22 +34,33 @@ pub(super) fn walk(
     from: Outline,
     to: Seq,
     show: Show<'_>,
-) -> Result<(), Error> {
+) -> Result<Outline, Error> {
     let first = from.at.map_or(Seq(0), Seq::next);
-    if first > to {
-        return Ok(());
-    }
     let mut outline = from;
-    let mut failed = None;
-    chat.store().entries(chat.id(), first, to, &mut |sealed| {
-        let entry = &sealed.entry;
-        let shown = step(chat, &mut outline, entry).and_then(|did| show(entry, &did, &outline));
-        shown.unwrap_or_else(|error| {
-            failed = Some(error);
-            ControlFlow::Break(())
-        })
-    })?;
-    failed.map_or(Ok(()), Err)
+    if first > to {
+        return Ok(outline);
+    }
+    let (mut failed, mut newest) = (None, None);
+    // One entry more: it names the last one's hash.
+    let until = to.next();
+    chat.store()
+        .entries(chat.id(), first, until, &mut |sealed| {
+            let entry = &sealed.entry;
+            if newest.is_some_and(|newest| newest != entry.prev) {
+                failed = Some(unchained(chat.id(), entry.seq));
+                return ControlFlow::Break(());
+            }
+            if entry.seq > to {
+                return ControlFlow::Break(());
+            }
+            newest = Some(sealed.hash);
+            let shown = step(chat, &mut outline, entry).and_then(|did| show(entry, &did, &outline));
+            shown.unwrap_or_else(|error| {
+                failed = Some(error);
+                ControlFlow::Break(())
+            })
+        })?;
+    failed.map_or(Ok(outline), Err)
 }
 
 /// Goes on by one entry.

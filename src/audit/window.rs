@@ -1,5 +1,6 @@
 //! A window with its words and sizes, as `ctxlog window` and others show it.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use serde::Serialize;
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 use crate::engine::{Content, Conversation, Error, ItemEntries};
 use crate::log::{Author, Body, Count, Entry, Hash, Ranges, Role, Seq, Skeleton, StandInKind};
 use crate::tokens::Encoding;
-use crate::window::{Item, Placed, Tokens, Window, grouped, is_message};
+use crate::window::{Item, Outline, Placed, Tokens, Window, grouped, is_message};
 
 use super::export::neutral_json;
 use super::select::Place;
@@ -92,12 +93,69 @@ impl ShownWindow {
 /// windows.
 pub fn window(chat: &Conversation, place: Place) -> Result<ShownWindow, Error> {
     let outline = chat.outline_after(place.seq)?;
-    let (recorded, settings) = (recorded(chat, place)?, chat.settings_of(&outline)?);
+    window_of(chat, place, &outline, &mut Counted::default())
+}
+
+/// Contents that two windows hold alike, with their tokens: reading and counting them is most of what a
+/// window costs.
+#[derive(Default)]
+pub(super) struct Counted {
+    /// Contents given by this entry or before are the same in both windows; `None` where none are.
+    shared: Option<Seq>,
+    read: BTreeMap<(Seq, u32), (Encoding, Skeleton, Content)>,
+}
+
+impl Counted {
+    pub(super) fn shared(shared: Option<Seq>) -> Self {
+        Self {
+            shared,
+            ..Self::default()
+        }
+    }
+
+    /// The content of an item, and its skeleton with the token count supplied where the log has none.
+    fn read(
+        &mut self,
+        chat: &Conversation,
+        item: &Placed,
+        form: &Skeleton,
+        encoding: Encoding,
+    ) -> Result<(Skeleton, Content), Error> {
+        let key = (item.form, item.payload);
+        if let Some((by, skeleton, content)) = self.read.get(&key)
+            && *by == encoding
+        {
+            return Ok((skeleton.clone(), content.clone()));
+        }
+        let content = chat.content(item.form, item.payload)?;
+        let mut skeleton = form.clone();
+        let counted = skeleton.tokens.as_ref();
+        if let Content::Message(message) = &content
+            && counted.is_none_or(|c| c.method != encoding.method())
+        {
+            skeleton.tokens = encoding.count(&message.words()).or(skeleton.tokens);
+        }
+        if Some(item.form) <= self.shared {
+            let kept = (encoding, skeleton.clone(), content.clone());
+            self.read.insert(key, kept);
+        }
+        Ok((skeleton, content))
+    }
+}
+
+/// The same, given which messages it holds.
+pub(super) fn window_of(
+    chat: &Conversation,
+    place: Place,
+    outline: &Outline,
+    counted: &mut Counted,
+) -> Result<ShownWindow, Error> {
+    let (recorded, settings) = (recorded(chat, place)?, chat.settings_of(outline)?);
     let model = settings.as_ref().and_then(|(_, s)| s.model.as_deref());
     let encoding = Encoding::of(model);
     let mut seen = Vec::with_capacity(outline.len());
     chat.each_item(&outline.items(), &mut |item, entries| {
-        seen.push(Seen::read(chat, item, entries, encoding)?);
+        seen.push(Seen::read(chat, item, entries, (encoding, counted))?);
         Ok(())
     })?;
     let skeletons: Vec<&Skeleton> = seen.iter().map(|s| &s.skeleton).collect();
@@ -148,7 +206,7 @@ fn count(n: usize) -> u64 {
 /// What is read of one message of a window.
 struct Seen {
     item: Item,
-    /// Its content without words; with the token count supplied where the log has none.
+    /// Its content without words; with its token count.
     skeleton: Skeleton,
     content: Content,
     entered: Moment,
@@ -164,20 +222,13 @@ impl Seen {
         chat: &Conversation,
         item: &Placed,
         entries: &ItemEntries,
-        encoding: Encoding,
+        (encoding, counted): (Encoding, &mut Counted),
     ) -> Result<Self, Error> {
         let id = item.id.seq();
         let lost = || entries.lost(id);
         let (form, committed) = entries.form(item).ok_or_else(lost)?;
         let (first, continues, _) = entries.first(item).ok_or_else(lost)?;
-        let content = chat.content(item.form, item.payload)?;
-        let mut skeleton = form.clone();
-        let counted = skeleton.tokens.as_ref();
-        if let Content::Message(message) = &content
-            && counted.is_none_or(|c| c.method != encoding.method())
-        {
-            skeleton.tokens = encoding.count(&message.words()).or(skeleton.tokens);
-        }
+        let (skeleton, content) = counted.read(chat, item, form, encoding)?;
         let entered = entries.get(item.entered)?;
         let answers = first.parts.iter().filter_map(|p| p.answers);
         let (sources, stands_for) = sources(chat, entries.get(id)?)?;

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::log::{Body, ConversationId, ForkPoint, Hash, Head, Seq, entry};
 use crate::planted::{Bug, planted};
@@ -15,7 +15,7 @@ use crate::store::{Backend, Batch, Level, Listed, Name, Payload, ShowRecord, Sto
 
 use super::past::{SNAPSHOT, snapshot_at, snapshot_name};
 
-/// So many pieces of lines are remembered; beyond that they are read again.
+/// So many pieces of lines, and first entries of logs, are remembered; beyond that they are read again.
 const KNOWN_PIECES: usize = 4096;
 
 /// A store in which the log of a fork begins with its root's first entry.
@@ -30,6 +30,8 @@ pub(super) struct Lineage {
 struct Known {
     lines: BTreeMap<ConversationId, Arc<Line>>,
     pieces: usize,
+    /// The first own entries of logs that are there.
+    firsts: BTreeMap<ConversationId, Seq>,
 }
 
 /// What the log of a fork is made of: pieces of logs, the root's first, its own last.
@@ -90,7 +92,7 @@ impl Lineage {
 
     /// The line of a fork; `None` of a log that is none, or is not there.
     pub(super) fn line(&self, id: ConversationId) -> Result<Option<Arc<Line>>, StoreError> {
-        let Some(first) = self.below.first(id)?.filter(|first| *first > Seq(0)) else {
+        let Some(first) = self.first_own(id)?.filter(|first| *first > Seq(0)) else {
             return Ok(None);
         };
         let known = self.known_line(id);
@@ -103,7 +105,7 @@ impl Lineage {
         while let Some(fork) = young.filter(|piece| piece.first > Seq(0)) {
             let ForkPoint { parent, at } = self.left(fork)?;
             let owner = parent;
-            let first = self.below.first(parent)?.filter(|first| *first <= at);
+            let first = self.first_own(parent)?.filter(|first| *first <= at);
             let lost = || damaged(parent, at, format!("{} was forked here", fork.owner));
             let piece = Piece {
                 owner,
@@ -139,15 +141,35 @@ impl Lineage {
         point.ok_or_else(|| damaged(id, first, reason.to_owned()))
     }
 
+    /// The first own entry of a log: asked of every entry whose it is, and never another.
+    fn first_own(&self, id: ConversationId) -> Result<Option<Seq>, StoreError> {
+        if let Some(first) = self.known().firsts.get(&id) {
+            return Ok(Some(*first));
+        }
+        let first = self.below.first(id)?;
+        if let Some(first) = first {
+            let firsts = &mut self.known().firsts;
+            if firsts.len() >= KNOWN_PIECES {
+                firsts.clear();
+            }
+            firsts.insert(id, first);
+        }
+        Ok(first)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn known_line(&self, id: ConversationId) -> Option<Arc<Line>> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.lines.get(&id).cloned()
+        self.known().lines.get(&id).cloned()
     }
 
     fn remember(&self, id: ConversationId, line: &Arc<Line>) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known();
         if known.pieces > KNOWN_PIECES {
-            *known = Known::default();
+            known.lines.clear();
+            known.pieces = 0;
         }
         known.pieces = known.pieces.saturating_add(line.pieces.len());
         known.lines.insert(id, Arc::clone(line));
@@ -155,7 +177,7 @@ impl Lineage {
 
     /// Whose entry stands at a place of a log.
     pub(super) fn owner(&self, id: ConversationId, seq: Seq) -> Result<ConversationId, StoreError> {
-        if self.below.first(id)?.is_none_or(|first| first <= seq) {
+        if self.first_own(id)?.is_none_or(|first| first <= seq) {
             return Ok(id);
         }
         let line = self.line(id)?;

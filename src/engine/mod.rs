@@ -53,4 +53,4 @@ pub use views::{BufferMemory, ConsolidatingMemory, Remembered, SummaryMemory, Su
 
 pub(crate) use content::intact;
 pub(crate) use lineage::Line;
-pub(crate) use past::ItemEntries;
+pub(crate) use past::{ItemEntries, unchained};

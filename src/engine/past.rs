@@ -87,7 +87,7 @@ impl Store {
 }
 
 /// An entry that does not stand behind the one before it, or that the one behind it does not name.
-pub(super) fn unchained(conversation: ConversationId, seq: Seq) -> Error {
+pub(crate) fn unchained(conversation: ConversationId, seq: Seq) -> Error {
     Error::DamagedEntry {
         conversation,
         seq,
