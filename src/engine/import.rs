@@ -8,7 +8,9 @@
 
 mod compare;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::Peekable;
 
 use crate::formats::{Begins, Link, Step, Transcript, json};
 use crate::log::{
@@ -25,7 +27,7 @@ use self::compare::was_simulated;
 use super::append::{
     self, Options, file_noted, file_returned, file_settings, returned_words, store_content,
 };
-use super::call::{Ask, Draft, Looks, Pass, file_call, file_visits};
+use super::call::{Ask, Draft, Looks, Pass, as_it_came, file_call, file_visits};
 use super::conversation::{Call, Conversation, Store, Work};
 use super::edit::file_edited;
 use super::error::{Error, Refusal};
@@ -91,12 +93,19 @@ impl Store {
         chain: Vec<Arc<dyn Strategy>>,
         progress: &mut dyn FnMut(usize),
     ) -> Result<Imported, Error> {
-        self.import_among(&|_| None, name, transcript, chain, progress)
+        storable(transcript)?;
+        let told = Told {
+            format: transcript.format,
+            begins: &transcript.begins,
+            steps: &mut transcript.steps.iter().map(Cow::Borrowed),
+        };
+        self.import_told(&|_| None, name, told, chain, progress)
     }
 
     /// The same for one of several transcripts of a file: `named` tells what the conversation of
     /// another was called, by the transcript's id. A branch becomes a fork of that conversation, and
-    /// what a tool call started names the call; without the other either begins by itself.
+    /// what a tool call started names the call; without the other either begins by itself. Each step
+    /// is let go once it is filed, so that a long transcript is not held beside its own log.
     ///
     /// # Errors
     /// As [`Store::import`].
@@ -104,20 +113,37 @@ impl Store {
         &self,
         named: &dyn Fn(&str) -> Option<String>,
         name: &str,
-        transcript: &Transcript,
+        transcript: Transcript,
         chain: Vec<Arc<dyn Strategy>>,
         progress: &mut dyn FnMut(usize),
     ) -> Result<Imported, Error> {
+        // Before anything is created: an import that cannot be stored leaves nothing behind.
+        storable(&transcript)?;
+        let told = Told {
+            format: transcript.format,
+            begins: &transcript.begins,
+            steps: &mut transcript.steps.into_iter().map(Cow::Owned),
+        };
+        self.import_told(named, name, told, chain, progress)
+    }
+
+    fn import_told(
+        &self,
+        named: &dyn Fn(&str) -> Option<String>,
+        name: &str,
+        told: Told<'_>,
+        chain: Vec<Arc<dyn Strategy>>,
+        progress: &mut dyn FnMut(usize),
+    ) -> Result<Imported, Error> {
+        let format = told.format;
         let door = Store::clone(self)
             .with_door(Door::Import, self.by().principal.clone())
             .with_level(crate::store::Level::Buffered);
-        // Before anything is created: an import that cannot be stored leaves nothing behind.
-        storable(transcript)?;
         let before = match door.backend().find(&door.full_name(name))? {
             Some(id) => door.backend().head(id)?,
             None => None,
         };
-        let mut chat = begin(&door, named, name, &transcript.begins)?;
+        let mut chat = begin(&door, named, name, told.begins)?;
         if !chain.is_empty() && was_simulated(&chat)? == Some(false) {
             let detail = format!("'{name}' was imported without strategies");
             let refusal = Refusal::new(RequestReason::PolicyConflict, detail);
@@ -134,31 +160,24 @@ impl Store {
             };
             chat = chat.with_strategies(chain)?.with_open_calls(policy)?;
         }
-        let mut import = Import::new(&chat, transcript)?;
-        let mut done = 0;
-        while done < transcript.steps.len() {
-            done = import.some_steps(done)?;
-            progress(done);
+        let mut import = Import::new(&chat, told)?;
+        while import.some_steps()? {
+            progress(import.next);
         }
-        let (warnings, due) = (import.warnings, import.due);
+        let (warnings, due, notes) = (import.warnings, import.due, import.notes);
         self.backend().sync(self.level())?;
         let head = chat.head()?;
         let entries = |h: Option<Head>| h.map_or(0, |h| h.seq.0.saturating_add(1));
-        let notes = transcript
-            .steps
-            .iter()
-            .filter(|s| matches!(s, Step::Noted { .. }) && !s.is_unfinished())
-            .count();
         chat.with_projection(|p| Imported {
             conversation: name.to_owned(),
-            format: transcript.format,
+            format,
             messages: count(p.messages().len()),
             iterations: count(p.sent().len()),
             entries: entries(head),
             visits: count(p.visits().len()),
             evicted: p.evictions(),
             refused: p.refusals(),
-            notes: count(notes),
+            notes,
             due,
             warnings,
             added: entries(head).saturating_sub(entries(before)),
@@ -265,14 +284,26 @@ fn count(n: usize) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
 }
 
-struct Import<'a> {
+/// What a transcript tells.
+struct Told<'a> {
+    format: &'static str,
+    begins: &'a Begins,
+    steps: Steps<'a>,
+}
+
+type Steps<'a> = &'a mut dyn Iterator<Item = Cow<'a, Step>>;
+
+struct Import<'a, 's> {
     chat: &'a Conversation,
-    transcript: &'a Transcript,
+    format: &'static str,
+    steps: Peekable<Steps<'s>>,
+    /// The number of the next step.
+    next: usize,
     simulated: bool,
     /// The entry of each message step, in order.
     messages: Vec<Seq>,
-    /// The number of each message step, in order.
-    steps: Vec<usize>,
+    /// How many notes there were.
+    notes: u64,
     /// Calls at which a summary was due and nobody was asked.
     due: Vec<Iteration>,
     warnings: Vec<Warning>,
@@ -284,8 +315,8 @@ struct Written {
     is_message: bool,
 }
 
-impl<'a> Import<'a> {
-    fn new(chat: &'a Conversation, transcript: &'a Transcript) -> Result<Self, Error> {
+impl<'a, 's> Import<'a, 's> {
+    fn new(chat: &'a Conversation, told: Told<'s>) -> Result<Self, Error> {
         let earlier = was_simulated(chat)?;
         let state = chat.lock()?;
         let simulated = earlier.unwrap_or_else(|| !state.projection.chain().is_empty());
@@ -295,39 +326,44 @@ impl<'a> Import<'a> {
         }
         Ok(Self {
             chat,
-            transcript,
+            format: told.format,
+            steps: told.steps.peekable(),
+            next: 0,
             simulated,
             messages: Vec::new(),
-            steps: Vec::new(),
+            notes: 0,
             due: Vec::new(),
             warnings: Vec::new(),
         })
     }
 
-    /// Imports steps from `from` on until a batch is full; gives the next step.
-    fn some_steps(&mut self, from: usize) -> Result<usize, Error> {
+    /// Imports steps until a batch is full; says whether there was any.
+    fn some_steps(&mut self) -> Result<bool, Error> {
+        let from = self.next;
         let mut state = self.chat.lock()?;
-        let mut next = from;
-        while let Some(step) = self.transcript.steps.get(next) {
-            match state.projection.by_key(&key(next)) {
-                _ if step.is_unfinished() => self.unfinished(step),
-                None => break,
-                Some((first, entries)) => self.compare(&state, next, step, first, entries)?,
+        while let Some(step) = self.steps.peek() {
+            let filed = state.projection.by_key(&key(self.next));
+            if filed.is_none() && !step.is_unfinished() {
+                break;
             }
-            next = next.saturating_add(1);
+            let Some((n, step)) = self.take() else { break };
+            match filed {
+                _ if step.is_unfinished() => self.unfinished(&step),
+                Some((first, entries)) => self.compare(&state, n, &step, first, entries)?,
+                None => {}
+            }
         }
         let chat = self.chat;
         chat.file(&mut state, |stage, work| {
-            while let Some(step) = self.transcript.steps.get(next) {
-                if step.is_unfinished() || stage.state.by_key(&key(next)).is_some() {
+            while let Some(step) = self.steps.peek() {
+                if step.is_unfinished() || stage.state.by_key(&key(self.next)).is_some() {
                     break; // passed or compared in the next round
                 }
-                let written = self.step(stage, work, next, step)?;
+                let Some((n, step)) = self.take() else { break };
+                let written = self.step(stage, work, n, &step)?;
                 if written.is_message {
                     self.messages.push(written.seq);
-                    self.steps.push(next);
                 }
-                next = next.saturating_add(1);
                 let (entries, bytes) = stage.size();
                 if entries >= BATCH_ENTRIES || bytes >= BATCH_BYTES {
                     break;
@@ -335,7 +371,16 @@ impl<'a> Import<'a> {
             }
             Ok(())
         })?;
-        Ok(next)
+        Ok(self.next > from)
+    }
+
+    /// The next step, with its number.
+    fn take(&mut self) -> Option<(usize, Cow<'s, Step>)> {
+        let (step, n) = (self.steps.next()?, self.next);
+        self.next = n.saturating_add(1);
+        let counts = matches!(*step, Step::Noted { .. }) && !step.is_unfinished();
+        self.notes = self.notes.saturating_add(u64::from(counts));
+        Some((n, step))
     }
 
     /// Tells of a record that is not complete; a later import continues with it.
@@ -458,7 +503,7 @@ impl<'a> Import<'a> {
         meta: Meta,
     ) -> Result<Seq, Error> {
         let text = json::write_object(settings);
-        file_settings(stage, self.transcript.format, model, &text, meta)
+        file_settings(stage, self.format, model, &text, meta)
     }
 
     fn message(
@@ -593,68 +638,13 @@ impl<'a> Import<'a> {
         }
         let mut stand_ins = Vec::new();
         for (seq, parts) in targets {
-            stand_ins.extend(self.cleared_form(stage, work, seq, &parts, marker)?);
+            stand_ins.extend(cleared_form(stage, work, seq, &parts, marker)?);
         }
         let change = Change {
             stand_ins,
             ..Change::default()
         };
         file_edited(stage, EditAction::Clear, change, Some(&words), meta)
-    }
-
-    fn cleared_form(
-        &self,
-        stage: &mut Stage<'_>,
-        work: &Work<'_>,
-        seq: Seq,
-        parts: &BTreeSet<u32>,
-        marker: &str,
-    ) -> Result<Option<StandIn>, Error> {
-        let id = MessageId(seq);
-        let Some(state) = stage.state.message(id).filter(|m| m.visible()) else {
-            return Ok(None);
-        };
-        let Some(form) = state.form() else {
-            return Ok(None);
-        };
-        let binding = form.skeleton.parts.iter().map(|p| p.answers).collect();
-        // The content may still be staged; a transcript clears what it showed before, so it is
-        // read from the transcript's own steps.
-        let Some(mut message) = self.message_of(seq) else {
-            return Ok(None);
-        };
-        for (position, part) in (0_u32..).zip(message.parts.iter_mut()) {
-            if parts.contains(&position)
-                && let PartBody::Result { content, shape, .. } = &mut part.body
-            {
-                let body = BlockBody::Text(marker.to_owned());
-                *content = vec![Block {
-                    body,
-                    extra: Fields::new(),
-                }];
-                *shape = crate::log::Shape::Text;
-            }
-        }
-        if let Some(source) = &mut message.source {
-            source.verbatim = None;
-        }
-        let content = store_content(stage, work, &message)?;
-        Ok(Some(StandIn {
-            kind: StandInKind::Form,
-            reason: LeftReason::Cleared,
-            sources: stage.state.ranges(&BTreeSet::from([id])),
-            skeleton: append::skeleton(work, append::encoding(stage.state), &message, &binding),
-            content,
-        }))
-    }
-
-    /// The message of the step that wrote an entry.
-    fn message_of(&self, seq: Seq) -> Option<Message> {
-        let ordinal = self.messages.binary_search(&seq).ok()?;
-        match self.transcript.steps.get(*self.steps.get(ordinal)?)? {
-            Step::Message { message, .. } => Some(message.clone()),
-            _ => None,
-        }
     }
 
     /// The source went back: groups that are wholly off its path leave.
@@ -704,6 +694,51 @@ impl<'a> Import<'a> {
         let meta = self.meta(n, None, Provenance::Inferred);
         file_noted(stage, what, (&place, true), None, meta)
     }
+}
+
+/// A message with the words of a result cleared; `None` where it is not in the window.
+fn cleared_form(
+    stage: &mut Stage<'_>,
+    work: &Work<'_>,
+    seq: Seq,
+    parts: &BTreeSet<u32>,
+    marker: &str,
+) -> Result<Option<StandIn>, Error> {
+    let id = MessageId(seq);
+    let Some(state) = stage.state.message(id).filter(|m| m.visible()) else {
+        return Ok(None);
+    };
+    let Some(form) = state.form() else {
+        return Ok(None);
+    };
+    let binding = form.skeleton.parts.iter().map(|p| p.answers).collect();
+    // Cleared are the words as they came.
+    let Some(mut message) = as_it_came(stage, work, id)? else {
+        return Ok(None);
+    };
+    for (position, part) in (0_u32..).zip(message.parts.iter_mut()) {
+        if parts.contains(&position)
+            && let PartBody::Result { content, shape, .. } = &mut part.body
+        {
+            let body = BlockBody::Text(marker.to_owned());
+            *content = vec![Block {
+                body,
+                extra: Fields::new(),
+            }];
+            *shape = crate::log::Shape::Text;
+        }
+    }
+    if let Some(source) = &mut message.source {
+        source.verbatim = None;
+    }
+    let content = store_content(stage, work, &message)?;
+    Ok(Some(StandIn {
+        kind: StandInKind::Form,
+        reason: LeftReason::Cleared,
+        sources: stage.state.ranges(&BTreeSet::from([id])),
+        skeleton: append::skeleton(work, append::encoding(stage.state), &message, &binding),
+        content,
+    }))
 }
 
 impl Written {

@@ -28,7 +28,7 @@ fn is_imported(what: &str, transcripts: &[Transcript], specs: &[&str]) {
         for (n, transcript) in transcripts.iter().enumerate() {
             let chain = specs.iter().map(|spec| parse(spec).unwrap()).collect();
             let imported = store
-                .import_among(&named, &name(n), transcript, chain, &mut |_| {})
+                .import_among(&named, &name(n), transcript.clone(), chain, &mut |_| {})
                 .unwrap_or_else(|error| panic!("{what}, {n}: {error}"));
             assert!(!again || imported.added == 0, "{what}, {n}: added again");
         }
@@ -54,6 +54,21 @@ fn every_format_has_a_fixture_that_is_read_whole() {
             assert!(!warns, "{name}: {step:?}");
         }
         is_imported(name, &read, &[]);
+    }
+}
+
+#[test]
+fn every_format_has_a_fuzz_target_that_begins_with_its_fixture() {
+    let fuzz = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz");
+    for format in Format::all() {
+        let name = format.name();
+        let target = name.replace('-', "_");
+        let source = std::fs::read_to_string(fuzz.join(format!("fuzz_targets/{target}.rs")));
+        let reads = format!("ctxlog_fuzz::target!(\"{name}\");");
+        assert!(source.unwrap().contains(&reads), "{name}");
+        let seed = std::fs::read_to_string(fuzz.join(format!("corpus/{target}/fixture")));
+        let (_, text) = FIXTURES.iter().find(|(f, _)| *f == name).unwrap();
+        assert_eq!(seed.unwrap(), *text, "{name}");
     }
 }
 
@@ -112,7 +127,7 @@ fn a_sub_agent_names_the_call_that_started_it() {
     let named = |id: &str| Some(id.to_owned());
     for transcript in &read {
         let name = transcript.id.as_deref().unwrap();
-        let imported = store.import_among(&named, name, transcript, vec![], &mut |_| {});
+        let imported = store.import_among(&named, name, transcript.clone(), vec![], &mut |_| {});
         imported.unwrap();
     }
     let main = store.existing("t").unwrap();

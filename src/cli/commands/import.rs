@@ -268,12 +268,12 @@ impl Import<'_> {
         let mut notes = Notes::new(&source.shown);
         notes.extend(found_notes.into_iter().chain(named.notes));
         let mut failed: Option<Failure> = None;
+        let ids: Vec<Option<String>> = conversations.iter().map(|t| t.id.clone()).collect();
         let of = |id: &str| {
-            let is = |t: &&Transcript| t.id.as_deref() == Some(id);
-            let at = conversations.iter().position(|t| is(&t))?;
+            let at = ids.iter().position(|known| known.as_deref() == Some(id))?;
             named.names.get(at).cloned()
         };
-        for (name, transcript) in named.names.iter().zip(&conversations) {
+        for (name, transcript) in named.names.iter().zip(conversations) {
             match self.conversation(cx, &of, name, transcript) {
                 Ok((imported, warnings)) => {
                     notes.extend(warnings.into_iter().map(|w| (w.place, w.what)));
@@ -309,7 +309,7 @@ impl Import<'_> {
         cx: &Context,
         of: &dyn Fn(&str) -> Option<String>,
         name: &str,
-        transcript: &Transcript,
+        transcript: Transcript,
     ) -> Result<(Imported, Vec<Warning>), Failure> {
         let mut store = self.store(cx)?;
         if let Some(summarizer) = &self.summarizer {
