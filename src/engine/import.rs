@@ -122,7 +122,7 @@ impl Store {
         let told = Told {
             format: transcript.format,
             begins: &transcript.begins,
-            steps: &mut transcript.steps.into_iter().map(Cow::Owned),
+            steps: &mut taken(transcript.steps).map(Cow::Owned),
         };
         self.import_told(named, name, told, chain, progress)
     }
@@ -252,6 +252,18 @@ impl Conversation {
         };
         self.with_projection(|p| p.messages().iter().rev().find_map(called))
     }
+}
+
+/// Steps in their order, in chunks: the room of those that were taken is free again.
+fn taken(mut steps: Vec<Step>) -> impl Iterator<Item = Step> {
+    let mut chunks = Vec::new();
+    while !steps.is_empty() {
+        chunks.push(steps.split_off(steps.len().saturating_sub(BATCH_ENTRIES)));
+        if steps.len() < steps.capacity() / 2 {
+            steps.shrink_to_fit();
+        }
+    }
+    chunks.into_iter().rev().flatten()
 }
 
 /// Refuses a transcript with a content that no store takes.
