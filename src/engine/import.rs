@@ -6,6 +6,7 @@
 //! that it can be compared too. The note of an unfinished last record is told, and nothing is filed
 //! for it: the record may read otherwise once it is complete.
 
+mod begin;
 mod compare;
 
 use std::borrow::Cow;
@@ -14,21 +15,22 @@ use std::iter::Peekable;
 
 use crate::formats::{Begins, Link, Step, Transcript, json};
 use crate::log::{
-    Block, BlockBody, Body, By, Change, Door, EditAction, Fields, Head, Iteration, Json, Key, Left,
-    LeftReason, Message, MessageId, Micros, OpenCalls, PartBody, PartKind, PartSkeleton,
-    Provenance, RequestReason, Seq, StandIn, StandInKind, Trigger,
+    Block, BlockBody, By, Change, Door, EditAction, Fields, Head, Iteration, Json, Key, Left,
+    LeftReason, Message, MessageId, Micros, OpenCalls, PartBody, Provenance, RequestReason, Seq,
+    StandIn, StandInKind, Trigger,
 };
 use crate::store::BLOB_BYTES_MAX;
 use crate::strategy::Strategy;
 use crate::window::{BindError, CLEARED, COMPACTED, MessageState};
 use std::sync::Arc;
 
+use self::begin::begin;
 use self::compare::was_simulated;
 use super::append::{
     self, Options, file_noted, file_returned, file_settings, returned_words, store_content,
 };
 use super::call::{Ask, Draft, Looks, Pass, as_it_came, file_call, file_visits};
-use super::conversation::{Call, Conversation, Store, Work};
+use super::conversation::{Conversation, Store, Work};
 use super::edit::file_edited;
 use super::error::{Error, Refusal};
 use super::recall::file_returns;
@@ -183,74 +185,6 @@ impl Store {
             added: entries(head).saturating_sub(entries(before)),
             head,
         })
-    }
-}
-
-/// The conversation of a name, made as its transcript says that it begins.
-fn begin(
-    door: &Store,
-    named: &dyn Fn(&str) -> Option<String>,
-    name: &str,
-    begins: &Begins,
-) -> Result<Conversation, Error> {
-    let other = |id: &String| named(id).map(|name| door.existing(&name)).transpose();
-    match begins {
-        Begins::Own => door.conversation(name),
-        Begins::Branch { of, shared } => {
-            let known = door.backend().find(&door.full_name(name))?.is_some();
-            match (known, other(of)?) {
-                (false, Some(parent)) => match end_of_steps(&parent, *shared)? {
-                    Some(at) => parent.fork_closing(at, name),
-                    None => door.conversation(name),
-                },
-                _ => door.conversation(name),
-            }
-        }
-        Begins::Started { by, call } => {
-            let call = match other(by)? {
-                Some(chat) => chat.call_named(call)?,
-                None => None,
-            };
-            door.conversation_started(name, call)
-        }
-    }
-}
-
-/// The last entry of the first `steps` steps of an import and of the visits that they asked for.
-fn end_of_steps(chat: &Conversation, steps: usize) -> Result<Option<Seq>, Error> {
-    let Some(last) = steps.checked_sub(1) else {
-        return Ok(None);
-    };
-    let filed = chat.with_projection(|p| {
-        let next = p.by_key(&key(steps)).map(|(first, _)| first);
-        (p.by_key(&key(last)), next)
-    })?;
-    let (Some((first, entries)), next) = filed else {
-        return Ok(None);
-    };
-    if let Some(before) = next.and_then(|next| next.0.checked_sub(1)) {
-        return Ok(Some(Seq(before)));
-    }
-    let mut end = Seq(first.0.saturating_add(u64::from(entries)).saturating_sub(1));
-    let head = chat.head()?.map_or(end, |head| head.seq);
-    while end < head && matches!(chat.entry(end.next())?.body, Body::Visited(_)) {
-        end = end.next();
-    }
-    Ok(Some(end))
-}
-
-impl Conversation {
-    /// The newest tool call with this id of the provider's.
-    fn call_named(&self, id: &str) -> Result<Option<Call>, Error> {
-        let called = |message: &MessageState| {
-            let parts = &message.skeleton()?.parts;
-            let named = |part: &PartSkeleton| {
-                part.kind == PartKind::Call && part.label.as_deref() == Some(id)
-            };
-            let at = u32::try_from(parts.iter().position(named)?).ok()?;
-            Some((self.id(), message.id.seq(), at))
-        };
-        self.with_projection(|p| p.messages().iter().rev().find_map(called))
     }
 }
 
