@@ -285,6 +285,9 @@ impl<'a, 's> Import<'a, 's> {
 
     /// Imports steps until a batch is full; says whether there was any.
     fn some_steps(&mut self) -> Result<bool, Error> {
+        if self.steps.peek().is_none() {
+            return Ok(false);
+        }
         let from = self.next;
         let mut state = self.chat.lock()?;
         while let Some(step) = self.steps.peek() {
