@@ -408,6 +408,7 @@ fn reasons_are_told_by_name() {
         strategy: None,
         by: "library".to_owned(),
         stand_in: None,
+        inferred: false,
         conversation: None,
     };
     assert!(cause(2) < cause(10));

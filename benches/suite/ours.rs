@@ -94,8 +94,9 @@ pub fn import(file: &Path) {
     let format = Format::from_name("claude-code").expect("a format");
     let read = format.read(&mut input, "f", RECORD_LIMIT);
     let store = Store::in_memory();
-    for (n, transcript) in read.expect("a readable file").iter().enumerate() {
-        let imported = store.import(&format!("c{n}"), transcript, Vec::new(), &mut |_| {});
+    for (n, transcript) in read.expect("a readable file").into_iter().enumerate() {
+        let name = format!("c{n}");
+        let imported = store.import_among(&|_| None, &name, transcript, Vec::new(), &mut |_| {});
         imported.expect("an import");
     }
 }

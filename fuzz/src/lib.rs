@@ -2,19 +2,24 @@
 
 use ctxlog::audit::verify;
 use ctxlog::engine::Store;
-use ctxlog::formats::Transcript;
-use ctxlog::formats::input::{Piece, pieces};
+use ctxlog::formats::Format;
+pub use libfuzzer_sys;
 
 /// The largest record that is read.
-pub const LIMIT: usize = 1 << 16;
+const LIMIT: usize = 1 << 16;
 
-/// The records of a file with these bytes.
-pub fn records(data: &[u8]) -> impl Iterator<Item = Piece> {
-    pieces(data, "fuzz", LIMIT).map(|piece| piece.expect("memory reads"))
+/// The target of a format: any bytes, read as it, import.
+#[macro_export]
+macro_rules! target {
+    ($name:literal) => {
+        $crate::libfuzzer_sys::fuzz_target!(|data: &[u8]| $crate::import($name, data));
+    };
 }
 
 /// What a reader gives is imported, verifies, and adds nothing when it is imported again.
-pub fn import(transcripts: Vec<Transcript>) {
+pub fn import(format: &str, mut data: &[u8]) {
+    let format = Format::from_name(format).expect("a format");
+    let transcripts = format.read(&mut data, "fuzz", LIMIT).expect("memory reads");
     let store = Store::in_memory();
     for (n, transcript) in transcripts.iter().enumerate() {
         let take = || store.import(&n.to_string(), transcript, Vec::new(), &mut |_| {});

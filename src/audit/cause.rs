@@ -8,7 +8,8 @@ use serde::Serialize;
 use super::export::outcome;
 use crate::engine::{Conversation, Error};
 use crate::log::{
-    Body, Change, Entry, Iteration, LeftReason, MessageId, Ranges, Seq, StandIn, StandInKind,
+    Body, Change, Entry, Iteration, LeftReason, MessageId, Provenance, Ranges, Seq, StandIn,
+    StandInKind,
 };
 use crate::window::is_message;
 
@@ -29,6 +30,10 @@ pub struct Cause {
     pub by: String,
     /// Of what left: the message that stands for it.
     pub stand_in: Option<Seq>,
+    /// Whether a source that was imported did it: known of what the source says, and not recorded
+    /// when it happened.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub inferred: bool,
     /// Where two conversations are compared: whose entry it is, unless both have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conversation: Option<String>,
@@ -56,6 +61,7 @@ impl Cause {
             strategy: entry.body.visit().map(|v| v.strategy.clone()),
             by,
             stand_in: None,
+            inferred: inferred(entry),
             conversation: None,
         }
     }
@@ -89,6 +95,11 @@ impl Cause {
             ..Self::of(entry)
         }
     }
+}
+
+/// Whether an entry is an edit that was inferred. Messages of a source are as it has them.
+pub(super) fn inferred(entry: &Entry) -> bool {
+    entry.provenance == Provenance::Inferred && entry.body.change().is_some()
 }
 
 /// Whether ranges name a message; those of an entry that somebody wrote need not be in order.

@@ -12,6 +12,7 @@ use crate::window::{
     Conservation, Fact, Form, Life, LifeEnd, MessageState, Projection, RefusalSpan,
 };
 
+use super::cause::inferred;
 use super::trace::trace;
 
 /// A place in a log.
@@ -67,6 +68,10 @@ pub struct StayEnd {
     pub strategy: Option<String>,
     /// What made it look; absent for edits.
     pub trigger: Option<Trigger>,
+    /// Whether a source that was imported did it: known of what the source says, and not recorded
+    /// when it happened.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub inferred: bool,
 }
 
 /// One stay in the window.
@@ -186,6 +191,9 @@ pub fn why(chat: &Conversation, id: MessageId, n: Seq) -> Result<Why, Error> {
     let held = chat.store().backend().payload(chat.id(), given, payload)?;
     let mut why = story.answer(chat.name());
     why.redacted = held.is_none();
+    for left in why.lives.iter_mut().filter_map(|stay| stay.left.as_mut()) {
+        left.inferred = inferred(&chat.entry(left.by.seq)?);
+    }
     Ok(why)
 }
 
@@ -331,6 +339,7 @@ impl Story {
                 reason: end.reason,
                 strategy: lived.strategy.clone(),
                 trigger: lived.trigger,
+                inferred: false,
             }),
             calls: self.calls(life),
             entries: until.0.saturating_sub(from.seq.0),

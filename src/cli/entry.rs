@@ -3,8 +3,8 @@
 use ctxlog::audit::{Selector, outcome};
 use ctxlog::engine::{Content, Conversation};
 use ctxlog::log::{
-    Body, Change, Entry, MessageId, PartKind, PartSkeleton, Reading, Seq, Skeleton, StandInKind,
-    Unit, Visited, entry::Sealed,
+    Body, Change, Entry, MessageId, PartKind, PartSkeleton, Provenance, Reading, Seq, Skeleton,
+    StandInKind, Unit, Visited, entry::Sealed,
 };
 
 use super::errors::Failure;
@@ -55,6 +55,9 @@ pub fn tell(entry: &Entry) -> Told {
         }
         Body::Returned(b) => returned(b),
         Body::Visited(b) => visited(b),
+        Body::Edited(b) if entry.provenance == Provenance::Inferred => {
+            format!("{}: {}", human::INFERRED, changed(&b.change))
+        }
         Body::Edited(b) => changed(&b.change),
         Body::Redacted(b) => {
             let payloads = u64::try_from(b.payloads.len()).unwrap_or(u64::MAX);

@@ -5,6 +5,9 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style};
 use unicode_width::UnicodeWidthChar as _;
 
+/// What is known of what a source says, and was not recorded when it happened.
+pub const INFERRED: &str = "inferred";
+
 /// How wide lines may be where no terminal says.
 const WIDTH: usize = 100;
 /// Cells of the picture of a window.

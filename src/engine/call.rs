@@ -7,7 +7,7 @@ use crate::log::{
 };
 use crate::planted::{Bug, planted};
 use crate::strategy::{self, Consolidation, Outlook, Visit, visit};
-use crate::window::{CallInfo, MessageState, Projection, Window};
+use crate::window::{CallInfo, Form, MessageState, Projection, Window};
 use std::sync::MutexGuard;
 
 use super::append::{
@@ -492,7 +492,16 @@ struct StagedWords<'a, 's> {
 impl StagedWords<'_, '_> {
     /// The words of a message as it is now; `None` where there is no such message.
     fn of(stage: &Stage<'_>, work: &Work<'_>, id: MessageId) -> Result<Option<Content>, Error> {
-        let Some(form) = stage.state.message(id).and_then(MessageState::form) else {
+        let form = stage.state.message(id).and_then(MessageState::form);
+        Self::read(stage, work, form)
+    }
+
+    fn read(
+        stage: &Stage<'_>,
+        work: &Work<'_>,
+        form: Option<&Form>,
+    ) -> Result<Option<Content>, Error> {
+        let Some(form) = form else {
             return Ok(None);
         };
         let words = Words {
@@ -505,6 +514,19 @@ impl StagedWords<'_, '_> {
             .message(form.given, form.payload, &form.content)
             .map(Some)
     }
+}
+
+/// The words of a message as it was appended, unless they were redacted.
+pub(super) fn as_it_came(
+    stage: &Stage<'_>,
+    work: &Work<'_>,
+    id: MessageId,
+) -> Result<Option<Message>, Error> {
+    let form = stage.state.message(id).and_then(|m| m.forms.first());
+    Ok(match StagedWords::read(stage, work, form)? {
+        Some(Content::Message(message)) => Some(*message),
+        _ => None,
+    })
 }
 
 impl strategy::Words for StagedWords<'_, '_> {

@@ -6,27 +6,31 @@
 //! that it can be compared too. The note of an unfinished last record is told, and nothing is filed
 //! for it: the record may read otherwise once it is complete.
 
+mod begin;
 mod compare;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::Peekable;
 
 use crate::formats::{Begins, Link, Step, Transcript, json};
 use crate::log::{
-    Block, BlockBody, Body, By, Change, Door, EditAction, Fields, Head, Iteration, Json, Key, Left,
-    LeftReason, Message, MessageId, Micros, OpenCalls, PartBody, PartKind, PartSkeleton,
-    Provenance, RequestReason, Seq, StandIn, StandInKind, Trigger,
+    Block, BlockBody, By, Change, Door, EditAction, Fields, Head, Iteration, Json, Key, Left,
+    LeftReason, Message, MessageId, Micros, OpenCalls, PartBody, Provenance, RequestReason, Seq,
+    StandIn, StandInKind, Trigger,
 };
 use crate::store::BLOB_BYTES_MAX;
 use crate::strategy::Strategy;
 use crate::window::{BindError, CLEARED, COMPACTED, MessageState};
 use std::sync::Arc;
 
+use self::begin::begin;
 use self::compare::was_simulated;
 use super::append::{
     self, Options, file_noted, file_returned, file_settings, returned_words, store_content,
 };
-use super::call::{Ask, Draft, Looks, Pass, file_call, file_visits};
-use super::conversation::{Call, Conversation, Store, Work};
+use super::call::{Ask, Draft, Looks, Pass, as_it_came, file_call, file_visits};
+use super::conversation::{Conversation, Store, Work};
 use super::edit::file_edited;
 use super::error::{Error, Refusal};
 use super::recall::file_returns;
@@ -91,12 +95,19 @@ impl Store {
         chain: Vec<Arc<dyn Strategy>>,
         progress: &mut dyn FnMut(usize),
     ) -> Result<Imported, Error> {
-        self.import_among(&|_| None, name, transcript, chain, progress)
+        storable(transcript)?;
+        let told = Told {
+            format: transcript.format,
+            begins: &transcript.begins,
+            steps: &mut transcript.steps.iter().map(Cow::Borrowed),
+        };
+        self.import_told(&|_| None, name, told, chain, progress)
     }
 
     /// The same for one of several transcripts of a file: `named` tells what the conversation of
     /// another was called, by the transcript's id. A branch becomes a fork of that conversation, and
-    /// what a tool call started names the call; without the other either begins by itself.
+    /// what a tool call started names the call; without the other either begins by itself. Each step
+    /// is let go once it is filed, so that a long transcript is not held beside its own log.
     ///
     /// # Errors
     /// As [`Store::import`].
@@ -104,20 +115,37 @@ impl Store {
         &self,
         named: &dyn Fn(&str) -> Option<String>,
         name: &str,
-        transcript: &Transcript,
+        transcript: Transcript,
         chain: Vec<Arc<dyn Strategy>>,
         progress: &mut dyn FnMut(usize),
     ) -> Result<Imported, Error> {
+        // Before anything is created: an import that cannot be stored leaves nothing behind.
+        storable(&transcript)?;
+        let told = Told {
+            format: transcript.format,
+            begins: &transcript.begins,
+            steps: &mut taken(transcript.steps).map(Cow::Owned),
+        };
+        self.import_told(named, name, told, chain, progress)
+    }
+
+    fn import_told(
+        &self,
+        named: &dyn Fn(&str) -> Option<String>,
+        name: &str,
+        told: Told<'_>,
+        chain: Vec<Arc<dyn Strategy>>,
+        progress: &mut dyn FnMut(usize),
+    ) -> Result<Imported, Error> {
+        let format = told.format;
         let door = Store::clone(self)
             .with_door(Door::Import, self.by().principal.clone())
             .with_level(crate::store::Level::Buffered);
-        // Before anything is created: an import that cannot be stored leaves nothing behind.
-        storable(transcript)?;
         let before = match door.backend().find(&door.full_name(name))? {
             Some(id) => door.backend().head(id)?,
             None => None,
         };
-        let mut chat = begin(&door, named, name, &transcript.begins)?;
+        let mut chat = begin(&door, named, name, told.begins)?;
         if !chain.is_empty() && was_simulated(&chat)? == Some(false) {
             let detail = format!("'{name}' was imported without strategies");
             let refusal = Refusal::new(RequestReason::PolicyConflict, detail);
@@ -134,31 +162,24 @@ impl Store {
             };
             chat = chat.with_strategies(chain)?.with_open_calls(policy)?;
         }
-        let mut import = Import::new(&chat, transcript)?;
-        let mut done = 0;
-        while done < transcript.steps.len() {
-            done = import.some_steps(done)?;
-            progress(done);
+        let mut import = Import::new(&chat, told)?;
+        while import.some_steps()? {
+            progress(import.next);
         }
-        let (warnings, due) = (import.warnings, import.due);
+        let (warnings, due, notes) = (import.warnings, import.due, import.notes);
         self.backend().sync(self.level())?;
         let head = chat.head()?;
         let entries = |h: Option<Head>| h.map_or(0, |h| h.seq.0.saturating_add(1));
-        let notes = transcript
-            .steps
-            .iter()
-            .filter(|s| matches!(s, Step::Noted { .. }) && !s.is_unfinished())
-            .count();
         chat.with_projection(|p| Imported {
             conversation: name.to_owned(),
-            format: transcript.format,
+            format,
             messages: count(p.messages().len()),
             iterations: count(p.sent().len()),
             entries: entries(head),
             visits: count(p.visits().len()),
             evicted: p.evictions(),
             refused: p.refusals(),
-            notes: count(notes),
+            notes,
             due,
             warnings,
             added: entries(head).saturating_sub(entries(before)),
@@ -167,72 +188,16 @@ impl Store {
     }
 }
 
-/// The conversation of a name, made as its transcript says that it begins.
-fn begin(
-    door: &Store,
-    named: &dyn Fn(&str) -> Option<String>,
-    name: &str,
-    begins: &Begins,
-) -> Result<Conversation, Error> {
-    let other = |id: &String| named(id).map(|name| door.existing(&name)).transpose();
-    match begins {
-        Begins::Own => door.conversation(name),
-        Begins::Branch { of, shared } => {
-            let known = door.backend().find(&door.full_name(name))?.is_some();
-            match (known, other(of)?) {
-                (false, Some(parent)) => match end_of_steps(&parent, *shared)? {
-                    Some(at) => parent.fork_closing(at, name),
-                    None => door.conversation(name),
-                },
-                _ => door.conversation(name),
-            }
-        }
-        Begins::Started { by, call } => {
-            let call = match other(by)? {
-                Some(chat) => chat.call_named(call)?,
-                None => None,
-            };
-            door.conversation_started(name, call)
+/// Steps in their order, in chunks: the room of those that were taken is free again.
+fn taken(mut steps: Vec<Step>) -> impl Iterator<Item = Step> {
+    let mut chunks = Vec::new();
+    while !steps.is_empty() {
+        chunks.push(steps.split_off(steps.len().saturating_sub(BATCH_ENTRIES)));
+        if steps.len() < steps.capacity() / 2 {
+            steps.shrink_to_fit();
         }
     }
-}
-
-/// The last entry of the first `steps` steps of an import and of the visits that they asked for.
-fn end_of_steps(chat: &Conversation, steps: usize) -> Result<Option<Seq>, Error> {
-    let Some(last) = steps.checked_sub(1) else {
-        return Ok(None);
-    };
-    let filed = chat.with_projection(|p| {
-        let next = p.by_key(&key(steps)).map(|(first, _)| first);
-        (p.by_key(&key(last)), next)
-    })?;
-    let (Some((first, entries)), next) = filed else {
-        return Ok(None);
-    };
-    if let Some(before) = next.and_then(|next| next.0.checked_sub(1)) {
-        return Ok(Some(Seq(before)));
-    }
-    let mut end = Seq(first.0.saturating_add(u64::from(entries)).saturating_sub(1));
-    let head = chat.head()?.map_or(end, |head| head.seq);
-    while end < head && matches!(chat.entry(end.next())?.body, Body::Visited(_)) {
-        end = end.next();
-    }
-    Ok(Some(end))
-}
-
-impl Conversation {
-    /// The newest tool call with this id of the provider's.
-    fn call_named(&self, id: &str) -> Result<Option<Call>, Error> {
-        let called = |message: &MessageState| {
-            let parts = &message.skeleton()?.parts;
-            let named = |part: &PartSkeleton| {
-                part.kind == PartKind::Call && part.label.as_deref() == Some(id)
-            };
-            let at = u32::try_from(parts.iter().position(named)?).ok()?;
-            Some((self.id(), message.id.seq(), at))
-        };
-        self.with_projection(|p| p.messages().iter().rev().find_map(called))
-    }
+    chunks.into_iter().rev().flatten()
 }
 
 /// Refuses a transcript with a content that no store takes.
@@ -265,14 +230,26 @@ fn count(n: usize) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
 }
 
-struct Import<'a> {
+/// What a transcript tells.
+struct Told<'a> {
+    format: &'static str,
+    begins: &'a Begins,
+    steps: Steps<'a>,
+}
+
+type Steps<'a> = &'a mut dyn Iterator<Item = Cow<'a, Step>>;
+
+struct Import<'a, 's> {
     chat: &'a Conversation,
-    transcript: &'a Transcript,
+    format: &'static str,
+    steps: Peekable<Steps<'s>>,
+    /// The number of the next step.
+    next: usize,
     simulated: bool,
     /// The entry of each message step, in order.
     messages: Vec<Seq>,
-    /// The number of each message step, in order.
-    steps: Vec<usize>,
+    /// How many notes there were.
+    notes: u64,
     /// Calls at which a summary was due and nobody was asked.
     due: Vec<Iteration>,
     warnings: Vec<Warning>,
@@ -284,8 +261,8 @@ struct Written {
     is_message: bool,
 }
 
-impl<'a> Import<'a> {
-    fn new(chat: &'a Conversation, transcript: &'a Transcript) -> Result<Self, Error> {
+impl<'a, 's> Import<'a, 's> {
+    fn new(chat: &'a Conversation, told: Told<'s>) -> Result<Self, Error> {
         let earlier = was_simulated(chat)?;
         let state = chat.lock()?;
         let simulated = earlier.unwrap_or_else(|| !state.projection.chain().is_empty());
@@ -295,39 +272,47 @@ impl<'a> Import<'a> {
         }
         Ok(Self {
             chat,
-            transcript,
+            format: told.format,
+            steps: told.steps.peekable(),
+            next: 0,
             simulated,
             messages: Vec::new(),
-            steps: Vec::new(),
+            notes: 0,
             due: Vec::new(),
             warnings: Vec::new(),
         })
     }
 
-    /// Imports steps from `from` on until a batch is full; gives the next step.
-    fn some_steps(&mut self, from: usize) -> Result<usize, Error> {
+    /// Imports steps until a batch is full; says whether there was any.
+    fn some_steps(&mut self) -> Result<bool, Error> {
+        if self.steps.peek().is_none() {
+            return Ok(false);
+        }
+        let from = self.next;
         let mut state = self.chat.lock()?;
-        let mut next = from;
-        while let Some(step) = self.transcript.steps.get(next) {
-            match state.projection.by_key(&key(next)) {
-                _ if step.is_unfinished() => self.unfinished(step),
-                None => break,
-                Some((first, entries)) => self.compare(&state, next, step, first, entries)?,
+        while let Some(step) = self.steps.peek() {
+            let filed = state.projection.by_key(&key(self.next));
+            if filed.is_none() && !step.is_unfinished() {
+                break;
             }
-            next = next.saturating_add(1);
+            let Some((n, step)) = self.take() else { break };
+            match filed {
+                _ if step.is_unfinished() => self.unfinished(&step),
+                Some((first, entries)) => self.compare(&state, n, &step, first, entries)?,
+                None => {}
+            }
         }
         let chat = self.chat;
         chat.file(&mut state, |stage, work| {
-            while let Some(step) = self.transcript.steps.get(next) {
-                if step.is_unfinished() || stage.state.by_key(&key(next)).is_some() {
+            while let Some(step) = self.steps.peek() {
+                if step.is_unfinished() || stage.state.by_key(&key(self.next)).is_some() {
                     break; // passed or compared in the next round
                 }
-                let written = self.step(stage, work, next, step)?;
+                let Some((n, step)) = self.take() else { break };
+                let written = self.step(stage, work, n, &step)?;
                 if written.is_message {
                     self.messages.push(written.seq);
-                    self.steps.push(next);
                 }
-                next = next.saturating_add(1);
                 let (entries, bytes) = stage.size();
                 if entries >= BATCH_ENTRIES || bytes >= BATCH_BYTES {
                     break;
@@ -335,7 +320,16 @@ impl<'a> Import<'a> {
             }
             Ok(())
         })?;
-        Ok(next)
+        Ok(self.next > from)
+    }
+
+    /// The next step, with its number.
+    fn take(&mut self) -> Option<(usize, Cow<'s, Step>)> {
+        let (step, n) = (self.steps.next()?, self.next);
+        self.next = n.saturating_add(1);
+        let counts = matches!(*step, Step::Noted { .. }) && !step.is_unfinished();
+        self.notes = self.notes.saturating_add(u64::from(counts));
+        Some((n, step))
     }
 
     /// Tells of a record that is not complete; a later import continues with it.
@@ -458,7 +452,7 @@ impl<'a> Import<'a> {
         meta: Meta,
     ) -> Result<Seq, Error> {
         let text = json::write_object(settings);
-        file_settings(stage, self.transcript.format, model, &text, meta)
+        file_settings(stage, self.format, model, &text, meta)
     }
 
     fn message(
@@ -593,68 +587,13 @@ impl<'a> Import<'a> {
         }
         let mut stand_ins = Vec::new();
         for (seq, parts) in targets {
-            stand_ins.extend(self.cleared_form(stage, work, seq, &parts, marker)?);
+            stand_ins.extend(cleared_form(stage, work, seq, &parts, marker)?);
         }
         let change = Change {
             stand_ins,
             ..Change::default()
         };
         file_edited(stage, EditAction::Clear, change, Some(&words), meta)
-    }
-
-    fn cleared_form(
-        &self,
-        stage: &mut Stage<'_>,
-        work: &Work<'_>,
-        seq: Seq,
-        parts: &BTreeSet<u32>,
-        marker: &str,
-    ) -> Result<Option<StandIn>, Error> {
-        let id = MessageId(seq);
-        let Some(state) = stage.state.message(id).filter(|m| m.visible()) else {
-            return Ok(None);
-        };
-        let Some(form) = state.form() else {
-            return Ok(None);
-        };
-        let binding = form.skeleton.parts.iter().map(|p| p.answers).collect();
-        // The content may still be staged; a transcript clears what it showed before, so it is
-        // read from the transcript's own steps.
-        let Some(mut message) = self.message_of(seq) else {
-            return Ok(None);
-        };
-        for (position, part) in (0_u32..).zip(message.parts.iter_mut()) {
-            if parts.contains(&position)
-                && let PartBody::Result { content, shape, .. } = &mut part.body
-            {
-                let body = BlockBody::Text(marker.to_owned());
-                *content = vec![Block {
-                    body,
-                    extra: Fields::new(),
-                }];
-                *shape = crate::log::Shape::Text;
-            }
-        }
-        if let Some(source) = &mut message.source {
-            source.verbatim = None;
-        }
-        let content = store_content(stage, work, &message)?;
-        Ok(Some(StandIn {
-            kind: StandInKind::Form,
-            reason: LeftReason::Cleared,
-            sources: stage.state.ranges(&BTreeSet::from([id])),
-            skeleton: append::skeleton(work, append::encoding(stage.state), &message, &binding),
-            content,
-        }))
-    }
-
-    /// The message of the step that wrote an entry.
-    fn message_of(&self, seq: Seq) -> Option<Message> {
-        let ordinal = self.messages.binary_search(&seq).ok()?;
-        match self.transcript.steps.get(*self.steps.get(ordinal)?)? {
-            Step::Message { message, .. } => Some(message.clone()),
-            _ => None,
-        }
     }
 
     /// The source went back: groups that are wholly off its path leave.
@@ -704,6 +643,51 @@ impl<'a> Import<'a> {
         let meta = self.meta(n, None, Provenance::Inferred);
         file_noted(stage, what, (&place, true), None, meta)
     }
+}
+
+/// A message with the words of a result cleared; `None` where it is not in the window.
+fn cleared_form(
+    stage: &mut Stage<'_>,
+    work: &Work<'_>,
+    seq: Seq,
+    parts: &BTreeSet<u32>,
+    marker: &str,
+) -> Result<Option<StandIn>, Error> {
+    let id = MessageId(seq);
+    let Some(state) = stage.state.message(id).filter(|m| m.visible()) else {
+        return Ok(None);
+    };
+    let Some(form) = state.form() else {
+        return Ok(None);
+    };
+    let binding = form.skeleton.parts.iter().map(|p| p.answers).collect();
+    // Cleared are the words as they came.
+    let Some(mut message) = as_it_came(stage, work, id)? else {
+        return Ok(None);
+    };
+    for (position, part) in (0_u32..).zip(message.parts.iter_mut()) {
+        if parts.contains(&position)
+            && let PartBody::Result { content, shape, .. } = &mut part.body
+        {
+            let body = BlockBody::Text(marker.to_owned());
+            *content = vec![Block {
+                body,
+                extra: Fields::new(),
+            }];
+            *shape = crate::log::Shape::Text;
+        }
+    }
+    if let Some(source) = &mut message.source {
+        source.verbatim = None;
+    }
+    let content = store_content(stage, work, &message)?;
+    Ok(Some(StandIn {
+        kind: StandInKind::Form,
+        reason: LeftReason::Cleared,
+        sources: stage.state.ranges(&BTreeSet::from([id])),
+        skeleton: append::skeleton(work, append::encoding(stage.state), &message, &binding),
+        content,
+    }))
 }
 
 impl Written {

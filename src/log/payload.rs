@@ -5,21 +5,21 @@
 //! text, 3 a lineage's secret. Long strings of a message are blobs: the payload holds their address.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 
 use serde::{Deserialize, Serialize};
 
 use super::body::Commitment;
 use super::entry::{CodecError, decode, encode_into};
 use super::hashing::Derived;
-use super::skeleton::extent;
 use super::{
     Author, Block, BlockBody, Fields, Hash, Json, Media, Message, Part, PartBody, Role, Shape,
     Source,
 };
 
 const PAYLOAD_CONTEXT: &str = "ctxlog payload v1";
-/// What a message's frame and one part's take, roughly.
-const MESSAGE_BYTES: usize = 32;
+/// How much room to encode in a thread keeps.
+const ROOM_BYTES: usize = 256 << 10;
 const TAG_MESSAGE: u8 = 1;
 const TAG_TEXT: u8 = 2;
 const TAG_SECRET: u8 = 3;
@@ -185,14 +185,23 @@ pub fn encode_message(message: &Message, secret: &Secret) -> Result<Encoded, Cod
         blobs: Vec::new(),
     };
     let wire = out.message(message);
-    let (_, inline) = extent(message);
-    let mut bytes = Vec::with_capacity(inline.saturating_add(MESSAGE_BYTES));
-    bytes.push(TAG_MESSAGE);
-    encode_into(&mut bytes, &wire, PAYLOAD_BYTES_MAX)?;
+    // Logs in memory keep these bytes, so they are given no more room than they need.
+    let mut room = ROOM.take();
+    room.clear();
+    room.push(TAG_MESSAGE);
+    encode_into(&mut room, &wire, PAYLOAD_BYTES_MAX)?;
+    let bytes = room.as_slice().to_vec();
+    if room.capacity() <= ROOM_BYTES {
+        ROOM.set(room);
+    }
     Ok(Encoded {
         bytes,
         blobs: out.blobs,
     })
+}
+
+thread_local! {
+    static ROOM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 /// Encodes JSON text.

@@ -165,8 +165,9 @@ impl Hasher for PlaceHasher {
 /// The groups of the window, by what strategies ask of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GroupIndex {
-    /// By a group's root; only of groups with something to tell.
-    tallies: HashMap<usize, Tally, ByPlace>,
+    /// By a group's root; only of groups with something to tell. Apart from the table, which has room
+    /// for twice as many when it has grown.
+    tallies: HashMap<usize, Box<Tally>, ByPlace>,
     /// Groups that are counted.
     outside: Ordered<GroupAt>,
     /// Groups that stand aside: they are all envelope, or notices.
@@ -219,7 +220,7 @@ impl GroupIndex {
             }
             joined.newest = joined.newest.max(tally.newest);
         }
-        self.tallies.insert(root, joined);
+        self.tallies.insert(root, Box::new(joined));
     }
 
     fn unfile(&mut self, filed: Option<Filed>) {
@@ -361,7 +362,9 @@ impl GroupIndex {
 
     /// What is known of a group.
     pub fn tally(&self, root: usize) -> Tally {
-        self.tallies.get(&root).copied().unwrap_or_default()
+        self.tallies
+            .get(&root)
+            .map_or_else(Tally::default, |tally| **tally)
     }
 
     /// A group of the window.
@@ -480,7 +483,7 @@ impl Projection {
         if tally.is_empty() {
             self.index.tallies.remove(&root);
         } else {
-            self.index.tallies.insert(root, tally);
+            **self.index.tallies.entry(root).or_default() = tally;
         }
     }
 }

@@ -266,3 +266,61 @@ fn every_recorded_transcript_imports_once() {
             .all(|v| v.ok && v.windows.equal == v.windows.inferred)
     );
 }
+
+/// A session and its sub-agent, a file each, as two clients write them.
+const APART: [[&str; 2]; 2] = [
+    [
+        r#"{"type":"user","uuid":"a","parentUuid":null,"sessionId":"t","message":{"role":"user","content":"Go."}}
+{"type":"assistant","uuid":"b","parentUuid":"a","sessionId":"t","message":{"id":"m","role":"assistant","content":[{"type":"tool_use","id":"c","name":"Task","input":{}}]}}
+{"type":"user","uuid":"r","parentUuid":"b","sessionId":"t","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"Seen."}]},"toolUseResult":{"agentId":"x"}}
+"#,
+        r#"{"type":"user","uuid":"q","parentUuid":null,"sessionId":"t","isSidechain":true,"agentId":"x","message":{"role":"user","content":"Look."}}
+{"type":"assistant","uuid":"s","parentUuid":"q","sessionId":"t","isSidechain":true,"agentId":"x","message":{"id":"n","role":"assistant","content":[{"type":"text","text":"Seen."}]}}
+"#,
+    ],
+    [
+        r#"{"type":"session_meta","payload":{"id":"t","cwd":"/w"}}
+{"type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"Go."}]}}
+{"type":"response_item","payload":{"type":"function_call","name":"spawn_agent","arguments":"{}","call_id":"c"}}
+"#,
+        r#"{"type":"session_meta","payload":{"id":"x","source":{"subagent":{"thread_spawn":{"parent_thread_id":"t","spawn_call_id":"c"}}}}}
+{"type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"Look."}]}}
+"#,
+    ],
+];
+
+#[test]
+fn a_sub_agent_in_a_file_of_its_own_names_the_call_that_started_it_in_any_order() {
+    for [session, agent] in APART {
+        for (first, second) in [("a", "b"), ("b", "a")] {
+            let place = Place::new();
+            std::fs::create_dir(place.path("in")).unwrap();
+            place.write(&format!("in/{first}.jsonl"), session);
+            place.write(&format!("in/{second}.jsonl"), agent);
+            for added in [true, false] {
+                let run = place.run(&["import", "in", "--json"]).done();
+                let lines: Vec<Imported> = run.lines();
+                assert_eq!(lines.len(), 2);
+                assert!(lines.iter().all(|line| (line.added > 0) == added));
+            }
+            let listed: Vec<serde_json::Value> = place.run(&["ls", "--json"]).done().lines();
+            let of = |file: &str| {
+                let its = |line: &&serde_json::Value| {
+                    line["conversation"].as_str().unwrap().starts_with(file)
+                };
+                listed.iter().find(its).unwrap()
+            };
+            let by = &of(second)["started_by"];
+            assert_eq!(by["conversation"], of(first)["conversation"]);
+            let log: Vec<super::shapes::Entry> = place
+                .run(&["log", "-c", by["conversation"].as_str().unwrap(), "--json"])
+                .done()
+                .lines();
+            let called = log
+                .iter()
+                .find(|e| Some(format!("m{}", e.seq).as_str()) == by["message"].as_str());
+            assert_eq!(called.unwrap().body["skeleton"]["parts"][0]["label"], "c");
+            assert!(of(first)["started_by"].is_null());
+        }
+    }
+}

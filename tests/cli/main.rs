@@ -1,5 +1,6 @@
 //! The command line, run as people and programs run it: the real binary in a directory of its own.
 
+mod compactions;
 #[path = "../common/data.rs"]
 mod data;
 mod editing;

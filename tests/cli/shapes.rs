@@ -166,6 +166,9 @@ pub struct Left {
     pub strategy: Option<String>,
     #[serde(deserialize_with = "present")]
     pub trigger: Option<String>,
+    /// Only where it was.
+    #[serde(default)]
+    pub inferred: bool,
 }
 
 #[derive(Deserialize)]
@@ -338,6 +341,9 @@ pub struct Cause {
     pub by: String,
     #[serde(deserialize_with = "present")]
     pub stand_in: Option<u64>,
+    /// Only where it was.
+    #[serde(default)]
+    pub inferred: bool,
     /// Only between two conversations.
     pub conversation: Option<String>,
 }

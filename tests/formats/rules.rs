@@ -1,8 +1,10 @@
 //! The rules of providers against requests that they answered, and against those they refused.
 
 use ctxlog::formats::lint::{Rules, lint};
+use ctxlog::formats::{Problem, Step};
 use serde_json::{Value, json};
 
+use super::counts::parts;
 use super::files::data;
 
 /// The folders with recorded requests, and whose rules they obey.
@@ -58,23 +60,58 @@ fn no_request_that_was_answered_breaks_a_hard_rule() {
     }
 }
 
+/// What providers say of a request whose messages are in no order, and the rule that says so too.
+const ORDER: [(&str, &str); 2] = [
+    ("must be followed by tool messages", "C3"),
+    ("No tool output found for tool call", "R2"),
+];
+
 #[test]
 fn what_was_refused_for_its_order_breaks_the_rule_that_says_so() {
     let Some(refused) = records("rejected-requests") else {
         return;
     };
-    let of = |id: &str| {
-        let found = refused
-            .iter()
-            .find(|r| r["id"].as_str().unwrap().contains(id));
-        found.unwrap_or_else(|| panic!("no {id}"))["request"].clone()
-    };
-    assert_eq!(hard(Rules::OpenAiChat, &of("wait-user-input")), ["C3"]);
-    let between = lint(
-        Rules::OpenAiResponses,
-        &of("rejects_interleaved_function_calls"),
-    );
-    assert!(between.iter().any(|p| p.rule == "R2"), "{between:?}");
+    let mut found = 0;
+    for record in &refused {
+        let format = record["format"].as_str().unwrap();
+        let (_, rules) = FOLDERS.iter().find(|(f, _)| f.starts_with(format)).unwrap();
+        let said = record["response"].to_string();
+        let rule = ORDER.iter().find(|(words, _)| said.contains(words));
+        let broken = lint(*rules, &record["request"]);
+        let says_so = |problem: &Problem| match rule {
+            Some((_, rule)) => problem.rule == *rule,
+            // Refused for what its content is, or a setting.
+            None => problem.hard,
+        };
+        let found_so = broken.iter().any(says_so);
+        assert_eq!(found_so, rule.is_some(), "{}: {broken:?}", record["id"]);
+        found += usize::from(rule.is_some());
+    }
+    assert_eq!((found, refused.len()), (2, 17));
+}
+
+/// A request that was refused is a conversation as any, whose call failed in the provider's words.
+#[test]
+fn what_was_refused_is_read_as_the_format_that_it_names() {
+    for file in data("rejected-requests").into_iter().flatten() {
+        let lines = std::fs::read_to_string(&file).unwrap();
+        let records: Vec<Value> = lines
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let parts = parts(&file);
+        assert_eq!(parts.len(), records.len());
+        for (record, (_, told)) in records.iter().zip(parts) {
+            let [transcript] = told.as_slice() else {
+                panic!("{}: {} conversations", record["id"], told.len());
+            };
+            assert_eq!(transcript.id.as_deref(), record["id"].as_str());
+            let failed = |step: &Step| matches!(step, Step::Returned { failure: Some(words), .. } if record["response"].to_string().contains(&json!(words).to_string()));
+            assert!(transcript.steps.iter().any(failed), "{}", record["id"]);
+            let warns = |step: &Step| matches!(step, Step::Noted { warn: true, .. });
+            assert!(!transcript.steps.iter().any(warns), "{}", record["id"]);
+        }
+    }
 }
 
 /// For each rule a body that breaks it and no other.

@@ -164,7 +164,5 @@ fn benches_and_fuzz_targets_are_those_of_the_cargo_files() {
     assert!(targets.len() >= 3);
     assert_eq!(named("fuzz/fuzz_targets"), targets);
     let script = read(".ci/run");
-    for target in targets {
-        assert!(script.contains(&target), ".ci/run does not fuzz {target}");
-    }
+    assert!(script.contains("for target in $(cargo fuzz list)"));
 }

@@ -183,6 +183,7 @@ pub fn cause(by: &Cause) -> String {
     said.extend(by.reason.map(|r| r.name().to_owned()));
     said.extend(by.stand_in.map(|s| format!("by {}", MessageId(s))));
     said.push(who(by));
+    said.extend(by.inferred.then(|| human::INFERRED.to_owned()));
     said.join(" ")
 }
 

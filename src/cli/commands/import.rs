@@ -1,12 +1,13 @@
 //! `import`: transcripts become logs.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use ctxlog::Strategy;
 use ctxlog::engine::{CommandSummarizer, Conversation, Imported, Store, Warning};
-use ctxlog::formats::{Format, Transcript};
+use ctxlog::formats::{Begins, Format, Transcript};
 use ctxlog::log::{Body, Head, Seq};
 use serde::Serialize;
 
@@ -164,26 +165,11 @@ pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
         store: None,
         closed: false,
         names: Names::default(),
+        known: BTreeMap::new(),
+        waits: files.len() > 1,
         lines: Vec::new(),
     };
-    let mut worst: Option<Failure> = None;
-    let mut progress = Progress::new(cx.progress && files.len() > 1, "importing files");
-    for (n, file) in files.iter().enumerate() {
-        progress.at(count(n), count(files.len()));
-        let done = import.given(cx, file);
-        if let Err(failure) = done {
-            // Other files go on, unless there is nowhere to write; the last failure is told by
-            // the caller.
-            let fatal = import.closed;
-            if let Some(earlier) = worst.replace(failure) {
-                earlier.say(cx.json, cx.look);
-            }
-            if fatal {
-                break;
-            }
-        }
-    }
-    drop(progress);
+    let worst = import.all(cx, &files);
     let nothing = import.passed(cx);
     if !cx.json {
         import.show(cx)?;
@@ -210,12 +196,67 @@ struct Import<'a> {
     /// Whether the store could not be opened, so that nothing more can be imported.
     closed: bool,
     names: Names,
+    /// What the conversations of files are called, by their transcripts' ids.
+    known: BTreeMap<String, String>,
+    /// Whether a file waits for others that what it holds began in.
+    waits: bool,
     lines: Vec<Line>,
 }
 
+/// What became of a file.
+#[derive(PartialEq)]
+enum Done {
+    Imported,
+    /// What it holds began in a conversation that is not known yet.
+    Later,
+}
+
 impl Import<'_> {
+    /// All files, those that others began in first; the last failure.
+    fn all(&mut self, cx: &mut Context, files: &[Given]) -> Option<Failure> {
+        let mut worst: Option<Failure> = None;
+        let mut progress = Progress::new(cx.progress && files.len() > 1, "importing files");
+        let mut due: Vec<&Given> = files.iter().collect();
+        while !due.is_empty() {
+            let mut later = Vec::new();
+            for (n, file) in due.iter().enumerate() {
+                let before = files.len().saturating_sub(due.len());
+                progress.at(count(before.saturating_add(n)), count(files.len()));
+                match self.given(cx, file) {
+                    Ok(Done::Imported) => {}
+                    Ok(Done::Later) => later.push(*file),
+                    // Other files go on, unless there is nowhere to write; the last failure is
+                    // told by the caller.
+                    Err(failure) => {
+                        if let Some(earlier) = worst.replace(failure) {
+                            earlier.say(cx.json, cx.look);
+                        }
+                        if self.closed {
+                            return worst;
+                        }
+                    }
+                }
+            }
+            // Where nothing came to be known, what is waited for is in no file.
+            self.waits = later.len() < due.len();
+            due = later;
+        }
+        worst
+    }
+
+    /// Whether something in a file began in a conversation of another that is still to come.
+    fn is_early(&self, conversations: &[Transcript]) -> bool {
+        let here = |id: &String| conversations.iter().any(|t| t.id.as_ref() == Some(id));
+        let mut others = conversations.iter().filter_map(|t| match &t.begins {
+            Begins::Own => None,
+            Begins::Branch { of, .. } => Some(of),
+            Begins::Started { by, .. } => Some(by),
+        });
+        self.waits && others.any(|id| !here(id) && !self.known.contains_key(id))
+    }
+
     /// A file; one that was found in a folder and is no transcript is passed over.
-    fn given(&mut self, cx: &mut Context, given: &Given) -> Result<(), Failure> {
+    fn given(&mut self, cx: &mut Context, given: &Given) -> Result<Done, Failure> {
         let source = match &given.stem {
             Some(stem) => Source::in_folder(&given.path, stem),
             None => Source::new(&given.path)?,
@@ -223,7 +264,7 @@ impl Import<'_> {
         match self.file(cx, &source) {
             Err(failure) if !given.is_named() && NO_TRANSCRIPT.contains(&failure.code.as_str()) => {
                 self.passed.push(source.shown);
-                Ok(())
+                Ok(Done::Imported)
             }
             done => done,
         }
@@ -246,7 +287,7 @@ impl Import<'_> {
         })
     }
 
-    fn file(&mut self, cx: &mut Context, source: &Source) -> Result<(), Failure> {
+    fn file(&mut self, cx: &mut Context, source: &Source) -> Result<Done, Failure> {
         let limit = self.args.max_record;
         let kind = match self.args.format.as_str() {
             OWN => Kind::Log,
@@ -256,24 +297,31 @@ impl Import<'_> {
             },
         };
         let Kind::Transcript(format) = kind else {
-            return self.logs(cx, source);
+            return self.logs(cx, source).map(|()| Done::Imported);
         };
         let Found {
             conversations,
             notes: found_notes,
         } = source.read(format, limit)?;
+        if self.is_early(&conversations) {
+            return Ok(Done::Later);
+        }
         let named = self
             .names
             .of(source, &conversations, self.args, self.several);
         let mut notes = Notes::new(&source.shown);
         notes.extend(found_notes.into_iter().chain(named.notes));
         let mut failed: Option<Failure> = None;
-        let of = |id: &str| {
-            let is = |t: &&Transcript| t.id.as_deref() == Some(id);
-            let at = conversations.iter().position(|t| is(&t))?;
-            named.names.get(at).cloned()
-        };
-        for (name, transcript) in named.names.iter().zip(&conversations) {
+        // Those of this file first, whatever others have the same ids.
+        let mut here = BTreeMap::new();
+        for (transcript, name) in conversations.iter().zip(&named.names) {
+            if let Some(id) = &transcript.id {
+                here.entry(id.clone()).or_insert_with(|| name.clone());
+            }
+        }
+        let mut known = std::mem::take(&mut self.known);
+        let of = |id: &str| here.get(id).or_else(|| known.get(id)).cloned();
+        for (name, transcript) in named.names.iter().zip(conversations) {
             match self.conversation(cx, &of, name, transcript) {
                 Ok((imported, warnings)) => {
                     notes.extend(warnings.into_iter().map(|w| (w.place, w.what)));
@@ -290,7 +338,11 @@ impl Import<'_> {
             }
         }
         notes.tell(cx);
-        failed.map_or(Ok(()), Err)
+        for (id, name) in here {
+            known.entry(id).or_insert(name);
+        }
+        self.known = known;
+        failed.map_or(Ok(Done::Imported), Err)
     }
 
     fn store(&mut self, cx: &Context) -> Result<Store, Failure> {
@@ -309,7 +361,7 @@ impl Import<'_> {
         cx: &Context,
         of: &dyn Fn(&str) -> Option<String>,
         name: &str,
-        transcript: &Transcript,
+        transcript: Transcript,
     ) -> Result<(Imported, Vec<Warning>), Failure> {
         let mut store = self.store(cx)?;
         if let Some(summarizer) = &self.summarizer {

@@ -132,10 +132,18 @@ fn lived(cx: &mut Context, chat: &Conversation, stay: &Stay) -> Result<(), Failu
         .map_or_else(String::new, |t| format!("  {t}"));
     let how = cx.look.loud(&format!("{}, {reason}", left.kind));
     let stayed = things(stay.calls, "call");
+    let known = if left.inferred {
+        format!("  {}", human::INFERRED)
+    } else {
+        String::new()
+    };
     row(
         cx,
         "left",
-        &format!("{}  {}  {how} after {stayed}{at}", by.iteration, by.seq),
+        &format!(
+            "{}  {}  {how} after {stayed}{at}{known}",
+            by.iteration, by.seq
+        ),
     )?;
     row(cx, "", reason.sentence())?;
     let changed = chat.entry(by.seq)?;

@@ -27,7 +27,7 @@ pub(super) fn was_simulated(chat: &Conversation) -> Result<Option<bool>, Error> 
     Ok(Some(false))
 }
 
-impl Import<'_> {
+impl Import<'_, '_> {
     /// Compares a step with what an earlier import wrote for it.
     pub(super) fn compare(
         &mut self,
@@ -40,7 +40,6 @@ impl Import<'_> {
         let same = match step {
             Step::Message { message, .. } => {
                 self.messages.push(first);
-                self.steps.push(n);
                 self.chat.holds(state, message, first, entries)?
             }
             Step::Compacted { summary, rest, .. } if self.simulated => {

@@ -60,9 +60,13 @@ impl Sessions {
                 ..Transcript::default()
             }];
         }
+        // Of a sub-agent with a file of its own, the session's file knows the call by the agent.
+        let apart =
+            |session: &Option<String>| !self.newest.contains_key(&(session.clone(), false, None));
         let started = |(session, sidechain, agent): &Kind| {
             let (by, agent) = (session.clone()?, agent.clone()?);
-            let call = self.started.get(&(Some(by.clone()), agent)).cloned()?;
+            let known = self.started.get(&(Some(by.clone()), agent.clone()));
+            let call = known.cloned().or(apart(session).then_some(agent))?;
             sidechain.then_some(Begins::Started { by, call })
         };
         let begins: Vec<Option<Begins>> = self.kinds.iter().map(started).collect();
