@@ -230,7 +230,7 @@ fn renders_legally(store: &Store) {
         if window.items.is_empty() {
             continue;
         }
-        for profile in [Profile::OpenAiChat, Profile::Anthropic] {
+        for profile in Profile::ALL.iter().copied() {
             let body = chat.render(&window, profile).unwrap().body;
             let body: serde_json::Value = serde_json::from_str(&body).unwrap();
             let broken: Vec<_> = lint::lint(profile, &body)

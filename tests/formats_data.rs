@@ -263,7 +263,7 @@ fn every_prefix_and_suffix_is_legal(of: (&str, Profile, &str)) {
         let items = log.items();
         for cut in 0..items.len() {
             for part in [&items[..cut], &items[cut..]] {
-                for to in [Profile::OpenAiChat, Profile::Anthropic] {
+                for to in Profile::ALL.iter().copied() {
                     let rendered = render(to, part, &vec![], of.2, None, false);
                     assert_eq!(
                         hard(to, &body(&rendered)),

@@ -1,8 +1,9 @@
 //! What may be said on the command line.
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
-use clap::builder::NonEmptyStringValueParser;
+use clap::builder::{NonEmptyStringValueParser, PossibleValue};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ctxlog::engine::{Budget, Namespace};
 use ctxlog::formats::Profile;
@@ -93,38 +94,52 @@ pub enum Color {
 }
 
 /// A provider whose request bodies are written.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Provider {
-    OpenaiChat,
-    Anthropic,
-}
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Provider(pub Profile);
 
-impl Provider {
-    pub const fn profile(self) -> Profile {
-        match self {
-            Self::OpenaiChat => Profile::OpenAiChat,
-            Self::Anthropic => Profile::Anthropic,
-        }
+impl ValueEnum for Provider {
+    fn value_variants<'a>() -> &'a [Self] {
+        static ALL: LazyLock<Vec<Provider>> =
+            LazyLock::new(|| Profile::ALL.iter().copied().map(Provider).collect());
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.0.name()).help(self.0.title()))
     }
 }
 
 /// How a window is shown.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Body {
-    /// All words of all messages
+    /// All words of all messages.
     Text,
-    /// An OpenAI Chat Completions request
-    OpenaiChat,
-    /// An Anthropic Messages request
-    Anthropic,
+    /// A request.
+    Request(Profile),
 }
 
 impl Body {
     pub const fn profile(self) -> Option<Profile> {
         match self {
             Self::Text => None,
-            Self::OpenaiChat => Some(Profile::OpenAiChat),
-            Self::Anthropic => Some(Profile::Anthropic),
+            Self::Request(profile) => Some(profile),
+        }
+    }
+}
+
+impl ValueEnum for Body {
+    fn value_variants<'a>() -> &'a [Self] {
+        static ALL: LazyLock<Vec<Body>> = LazyLock::new(|| {
+            let requests = Profile::ALL.iter().copied().map(Body::Request);
+            std::iter::once(Body::Text).chain(requests).collect()
+        });
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            Self::Text => Some(PossibleValue::new("text").help("All words of all messages")),
+            Self::Request(profile) => Provider(*profile).to_possible_value(),
         }
     }
 }

@@ -3,8 +3,8 @@
 
 use super::detect::{PieceReader, Sniff};
 use super::input::Piece;
-use super::record::Story;
-use super::{Transcript, json};
+use super::record::{self, Story};
+use super::{MARK, Transcript, json, mark, marked};
 use crate::log::{
     Author, Block, BlockBody, Fields, Json, Media, Message, Part, PartBody, Role, Shape, Source,
 };
@@ -28,6 +28,10 @@ impl PieceReader for AgentFramework {
 
     fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
         read(pieces)
+    }
+
+    fn given(&self, messages: &[&Message]) -> Option<Json> {
+        Some(write_message(messages.first()?))
     }
 }
 
@@ -83,7 +87,6 @@ fn message(story: &mut Story, json: &Json) {
 fn read_message(json: &Json) -> Option<Message> {
     let mut around = json::object(json)?;
     let role = Role::from_name(&role(&around)?);
-    json::take(&mut around, "role");
     let contents = json::take_as(&mut around, "contents", json::array);
     let author = match role {
         Role::User => Author::Person,
@@ -145,6 +148,12 @@ fn part(content: &Json) -> Part {
 fn call(extra: &mut Fields) -> Option<PartBody> {
     let name = json::take_as(extra, "name", json::string)?;
     let arguments = json::take(extra, "arguments").filter(|a| !json::is_null(a));
+    if arguments
+        .as_ref()
+        .is_some_and(|a| json::string(a).is_none())
+    {
+        extra.push(mark(JSON));
+    }
     Some(PartBody::Call {
         id: json::take_as(extra, "call_id", json::string),
         name,
@@ -159,6 +168,9 @@ fn call(extra: &mut Fields) -> Option<PartBody> {
 fn result(extra: &mut Fields) -> PartBody {
     let given = json::take(extra, "result").filter(|result| !json::is_null(result));
     let failure = json::text_field(extra, "exception");
+    let is_json = given
+        .as_ref()
+        .is_some_and(|given| json::string(given).is_none());
     let words = given.map(|given| json::string(&given).unwrap_or(given.0));
     let words = words.or_else(|| failure.clone());
     let shape = if words.is_some() {
@@ -168,7 +180,7 @@ fn result(extra: &mut Fields) -> PartBody {
     };
     let block = |text| Block {
         body: BlockBody::Text(text),
-        extra: Fields::new(),
+        extra: is_json.then(|| mark(JSON)).into_iter().collect(),
     };
     PartBody::Result {
         call: json::take_as(extra, "call_id", json::string),
@@ -179,4 +191,70 @@ fn result(extra: &mut Fields) -> PartBody {
         interim: false,
         native: None,
     }
+}
+
+/// The mark of what is JSON in the source, not a text.
+const JSON: &str = "json";
+
+/// A message without its fields that are null: they are not kept.
+fn write_message(message: &Message) -> Json {
+    let contents: Vec<Json> = message.parts.iter().map(write_part).collect();
+    let mut out = json::Writer::default();
+    out.field("contents", &json::write_array(&contents).0);
+    out.fields(&record::around(message)).finish()
+}
+
+fn write_part(part: &Part) -> Json {
+    let mut out = json::Writer::default();
+    let given = |out: &mut json::Writer, name: &str, text: &str, extra: &Fields| {
+        if marked(extra, JSON) {
+            out.field(name, text);
+        } else {
+            out.text(name, text);
+        }
+    };
+    match &part.body {
+        PartBody::Block(BlockBody::Text(text)) => _ = out.text("type", "text").text("text", text),
+        PartBody::Block(BlockBody::Media(_, whole) | BlockBody::Opaque(_, whole)) => {
+            return whole.clone();
+        }
+        PartBody::Reasoning {
+            text, encrypted, ..
+        } => {
+            out.text("type", "text_reasoning").text("text", text);
+            if let Some(sealed) = encrypted {
+                out.text("protected_data", sealed);
+            }
+        }
+        PartBody::Call {
+            id,
+            name,
+            arguments,
+            ..
+        } => {
+            out.text("type", "function_call").text("name", name);
+            if let Some(id) = id {
+                out.text("call_id", id);
+            }
+            if !arguments.is_empty() {
+                given(&mut out, "arguments", arguments, &part.extra);
+            }
+        }
+        PartBody::Result { call, content, .. } => {
+            out.text("type", "function_result");
+            if let Some(call) = call {
+                out.text("call_id", call);
+            }
+            let failure = json::text_field(&part.extra, "exception");
+            for block in content {
+                if let BlockBody::Text(text) = &block.body
+                    && failure.as_ref() != Some(text)
+                {
+                    given(&mut out, "result", text, &block.extra);
+                }
+            }
+        }
+    }
+    let kept = part.extra.iter().filter(|(name, _)| name != MARK);
+    out.fields(&kept.cloned().collect()).finish()
 }

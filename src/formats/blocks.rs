@@ -1,8 +1,9 @@
 //! Content as agent frameworks write it: a text, or a list of blocks that name their type, in any
 //! provider's terms.
 
+use super::json::Writer;
 use super::record;
-use super::{json, mark};
+use super::{json, mark, marked};
 use crate::log::{Block, BlockBody, Fields, Json, Media, Part, PartBody, Shape};
 
 /// The mark of a text that stood in a list as a bare string.
@@ -78,6 +79,94 @@ pub(crate) fn part(whole: &Json) -> Part {
     }
 }
 
+/// Writes a part as [`part`] read it; `None` of what is no block of a content.
+pub(crate) fn write(part: &Part) -> Option<Json> {
+    let mut out = Writer::default();
+    match &part.body {
+        PartBody::Block(body) => return Some(write_block(body, &part.extra)),
+        PartBody::Reasoning {
+            text,
+            signature,
+            encrypted,
+        } => {
+            // Without its type it stood beside the content.
+            match json::text_field(&part.extra, "type")?.as_str() {
+                "redacted_thinking" | "redacted_reasoning" => {
+                    out.text("data", encrypted.as_deref().unwrap_or_default());
+                }
+                "thinking" => {
+                    out.text("thinking", text);
+                }
+                _ => {
+                    out.text("reasoning", text);
+                }
+            }
+            if let Some(signature) = signature {
+                out.text("signature", signature);
+            }
+        }
+        PartBody::Call { .. } | PartBody::Result { .. } => return None,
+    }
+    Some(out.fields(&part.extra).finish())
+}
+
+/// Writes a block as [`take_content`] read it.
+fn write_block(body: &BlockBody, extra: &Fields) -> Json {
+    let mut out = Writer::default();
+    match body {
+        BlockBody::Text(text) if marked(extra, BARE) => json::quoted(text),
+        BlockBody::Text(text) if json::field(extra, "type").is_some() => {
+            out.text("text", text).fields(extra).finish()
+        }
+        body => super::write_block(body, extra),
+    }
+}
+
+/// Writes content as [`take_content`] read it.
+pub(crate) fn write_content(out: &mut Writer, name: &str, parts: &[&Part], shape: Shape) {
+    let words = |part: &Part| match &part.body {
+        PartBody::Block(BlockBody::Text(text)) if part.extra.is_empty() => Some(json::quoted(text)),
+        _ => None,
+    };
+    let blocks = parts.iter().filter_map(|part| write(part));
+    let blocks: Vec<Json> = blocks.collect();
+    write_blocks(
+        out,
+        name,
+        blocks,
+        parts.iter().find_map(|p| words(p)),
+        shape,
+    );
+}
+
+/// Writes a result's content as [`take_blocks`] read it.
+pub(crate) fn write_result(out: &mut Writer, name: &str, content: &[Block], shape: Shape) {
+    let words = |block: &Block| match &block.body {
+        BlockBody::Text(text) if block.extra.is_empty() => Some(json::quoted(text)),
+        _ => None,
+    };
+    let blocks = content.iter().map(|b| write_block(&b.body, &b.extra));
+    let blocks: Vec<Json> = blocks.collect();
+    write_blocks(out, name, blocks, content.iter().find_map(words), shape);
+}
+
+fn write_blocks(
+    out: &mut Writer,
+    name: &str,
+    blocks: Vec<Json>,
+    words: Option<Json>,
+    shape: Shape,
+) {
+    let written = match (shape, blocks.len(), words) {
+        (Shape::Absent, 0, _) => return,
+        (Shape::Null, 0, _) => Json("null".to_owned()),
+        (Shape::Text, 0, _) => json::quoted(""),
+        (Shape::Text, 1, Some(words)) => words,
+        _ => json::write_array(&blocks),
+    };
+    out.field(name, &written.0);
+}
+
 fn media(kind: &str) -> Option<Media> {
     match kind {
         "image" | "image_url" | "input_image" => Some(Media::Image),
@@ -120,6 +209,30 @@ pub(crate) fn call(whole: &Json) -> Part {
         })
     };
     read().unwrap_or_else(|| record::opaque("tool_call", whole))
+}
+
+/// Writes a call as [`call`] read it, as OpenAI does; `None` of what is none.
+pub(crate) fn write_call(part: &Part) -> Option<Json> {
+    let PartBody::Call {
+        id,
+        name,
+        arguments,
+        ..
+    } = &part.body
+    else {
+        return None;
+    };
+    let mut function = Writer::default();
+    let function = function
+        .text("name", name)
+        .text("arguments", arguments)
+        .finish();
+    let mut out = Writer::default();
+    if let Some(id) = id {
+        out.text("id", id);
+    }
+    out.field("function", &function.0);
+    Some(out.fields(&part.extra).finish())
 }
 
 /// A result of a client's tool.

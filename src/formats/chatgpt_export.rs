@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use super::detect::{PieceReader, Sniff};
 use super::input::Piece;
-use super::record::{Story, instant};
+use super::record::{self, Story, instant};
 use super::tree::{self, Node};
 use super::{Transcript, json};
 use crate::log::{
@@ -37,6 +37,10 @@ impl PieceReader for ChatgptExport {
 
     fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
         read(pieces)
+    }
+
+    fn given(&self, messages: &[&Message]) -> Option<Json> {
+        Some(write_message(messages.first()?))
     }
 }
 
@@ -131,12 +135,15 @@ impl Link {
         let called = self.called();
         let (id, parent) = (self.id, self.parent);
         if let Some(fields) = self.message {
+            let whole = json::write_object(&fields);
             let slug = json::field(&fields, "metadata").and_then(json::object);
             let model = slug.and_then(|m| json::text_field(&m, "model_slug"));
             let at = json::field(&fields, "create_time").and_then(instant);
             let mut message = message(fields, &id, called.as_deref(), calls.get(&id));
-            if let Some(source) = &mut message.source {
+            record::keep_whole(&mut message, &whole, write_message);
+            if let Some(source) = message.source.as_mut().filter(|_| !self.rest.is_empty()) {
                 source.around.extend(self.rest);
+                source.verbatim = Some(whole);
             }
             if message.author == Author::Model {
                 story.called(model);
@@ -337,5 +344,64 @@ fn result(author: &Fields, content: Vec<Block>, answers: Option<&String>) -> Par
             native: None,
         },
         extra: Fields::new(),
+    }
+}
+
+/// The message of a node, where its content is a text or parts; what has another content is kept whole.
+fn write_message(message: &Message) -> Json {
+    let around = record::around(message);
+    let beside = json::field(&around, "author").and_then(json::object);
+    let mut author = json::Writer::default();
+    author.text("role", message.role.name());
+    let author = author.fields(&beside.unwrap_or_default()).finish();
+    let mut out = json::Writer::default();
+    if let Some(id) = message
+        .source
+        .as_ref()
+        .and_then(|source| source.id.as_ref())
+    {
+        out.text("id", id);
+    }
+    out.field("author", &author.0);
+    out.field("content", &write_content(&message.parts).0);
+    out.fields(&around).finish()
+}
+
+fn write_content(parts: &[Part]) -> Json {
+    let result = |part: &Part| match &part.body {
+        PartBody::Result { content, .. } => content.clone(),
+        PartBody::Block(body) => vec![Block {
+            body: body.clone(),
+            extra: part.extra.clone(),
+        }],
+        _ => Vec::new(),
+    };
+    let blocks: Vec<Block> = parts.iter().flat_map(result).collect();
+    let mut out = json::Writer::default();
+    match blocks.as_slice() {
+        [
+            Block {
+                body: BlockBody::Text(text),
+                extra,
+            },
+        ] if !extra.is_empty() => out.text("text", text).fields(extra).finish(),
+        blocks => {
+            let mut words = true;
+            let written: Vec<Json> = blocks
+                .iter()
+                .map(|block| match &block.body {
+                    BlockBody::Text(text) => json::quoted(text),
+                    BlockBody::Media(_, whole) | BlockBody::Opaque(_, whole) => {
+                        words = false;
+                        whole.clone()
+                    }
+                })
+                .collect();
+            out.text(
+                "content_type",
+                if words { "text" } else { "multimodal_text" },
+            );
+            out.field("parts", &json::write_array(&written).0).finish()
+        }
     }
 }

@@ -56,6 +56,10 @@ impl PieceReader for CodexRollout {
     fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
         read(pieces)
     }
+
+    fn given(&self, messages: &[&Message]) -> Option<Json> {
+        Some(openai_responses::write_item(messages.first()?))
+    }
 }
 
 fn is_line(line: &Fields) -> bool {

@@ -11,7 +11,7 @@ use super::{
     openai_chat, openai_responses, openhands_events, sharegpt, sweagent_traj, vercel_uimessages,
     webui_export,
 };
-use crate::log::{Fields, Json};
+use crate::log::{Fields, Json, Message};
 
 /// How sure a record makes that its file is of a format.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -49,6 +49,12 @@ pub trait Reader: Sync {
         name: &str,
         limit: usize,
     ) -> io::Result<Vec<Transcript>>;
+
+    /// A source message as the source gave it, from the messages that it became, as they were read.
+    /// `None` where they do not keep enough.
+    fn given(&self, _messages: &[&Message]) -> Option<Json> {
+        None
+    }
 }
 
 /// A format whose records are JSON values that stand by themselves, whatever stands between them.
@@ -61,6 +67,11 @@ pub(crate) trait PieceReader: Sync {
 
     /// Reads the pieces of a file. What cannot be read becomes a note.
     fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript>;
+
+    /// As [`Reader::given`].
+    fn given(&self, _messages: &[&Message]) -> Option<Json> {
+        None
+    }
 }
 
 impl<T: PieceReader> Reader for T {
@@ -89,6 +100,10 @@ impl<T: PieceReader> Reader for T {
         let read = PieceReader::read(self, &mut whole);
         drop(whole);
         failed.map_or(Ok(read), Err)
+    }
+
+    fn given(&self, messages: &[&Message]) -> Option<Json> {
+        PieceReader::given(self, messages)
     }
 }
 
@@ -156,6 +171,10 @@ impl Format {
         limit: usize,
     ) -> io::Result<Vec<Transcript>> {
         self.0.read(input, name, limit)
+    }
+
+    pub(super) fn given(self, messages: &[&Message]) -> Option<Json> {
+        self.0.given(messages)
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use super::detect::{PieceReader, Sniff};
 use super::input::Piece;
-use super::record::{Record, Story, instant};
+use super::record::{self, Record, Story, instant};
 use super::{Transcript, Usage, json};
 use crate::log::{
     Author, Block, BlockBody, Fields, Json, Media, Message, Micros, Part, PartBody, Role, Shape,
@@ -41,6 +41,10 @@ impl PieceReader for InspectLog {
 
     fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
         read(pieces)
+    }
+
+    fn given(&self, messages: &[&Message]) -> Option<Json> {
+        Some(write_message(messages.first()?))
     }
 }
 
@@ -256,7 +260,111 @@ fn read_message(json: &Json) -> Option<Message> {
         around,
         verbatim: None,
     });
+    record::keep_whole(&mut message, json, write_message);
     Some(message)
+}
+
+/// A message as it stood, with the texts that lay beside put back.
+fn write_message(message: &Message) -> Json {
+    let mut out = json::Writer::default();
+    out.text("role", message.role.name());
+    if let Some(id) = message
+        .source
+        .as_ref()
+        .and_then(|source| source.id.as_ref())
+    {
+        out.text("id", id);
+    }
+    let mut calls = Vec::new();
+    let mut blocks: Vec<Json> = Vec::new();
+    let mut shape = message.shape;
+    for part in &message.parts {
+        match &part.body {
+            PartBody::Result {
+                call,
+                name,
+                content,
+                shape: own,
+                ..
+            } => {
+                shape = *own;
+                for (field, value) in [("tool_call_id", call), ("function", name)] {
+                    if let Some(value) = value {
+                        out.text(field, value);
+                    }
+                }
+                blocks.extend(
+                    content
+                        .iter()
+                        .map(|b| super::write_block(&b.body, &b.extra)),
+                );
+            }
+            PartBody::Call { .. } => calls.push(write_call(part)),
+            PartBody::Block(body) => blocks.push(super::write_block(body, &part.extra)),
+            PartBody::Reasoning { .. } => blocks.push(write_reasoning(part)),
+        }
+    }
+    match (shape, blocks.as_slice()) {
+        (Shape::Absent, _) => {}
+        (Shape::Null, _) => _ = out.field("content", "null"),
+        (Shape::Text, _) => _ = out.text("content", &text_of(message)),
+        (Shape::List, blocks) => _ = out.field("content", &json::write_array(blocks).0),
+    }
+    if !calls.is_empty() {
+        out.field("tool_calls", &json::write_array(&calls).0);
+    }
+    out.fields(&record::around(message)).finish()
+}
+
+/// The content of a message that is one text.
+fn text_of(message: &Message) -> String {
+    let text = |body: &BlockBody| match body {
+        BlockBody::Text(text) => Some(text.clone()),
+        _ => None,
+    };
+    let found = message.parts.iter().find_map(|part| match &part.body {
+        PartBody::Block(body) => text(body),
+        PartBody::Result { content, .. } => content.iter().find_map(|b| text(&b.body)),
+        _ => None,
+    });
+    found.unwrap_or_default()
+}
+
+fn write_call(part: &Part) -> Json {
+    let mut out = json::Writer::default();
+    if let PartBody::Call {
+        id,
+        name,
+        arguments,
+        ..
+    } = &part.body
+    {
+        if let Some(id) = id {
+            out.text("id", id);
+        }
+        out.text("function", name);
+        if !arguments.is_empty() {
+            out.field("arguments", arguments);
+        }
+    }
+    out.fields(&part.extra).finish()
+}
+
+fn write_reasoning(part: &Part) -> Json {
+    let mut out = json::Writer::default();
+    out.text("type", "reasoning");
+    if let PartBody::Reasoning {
+        text,
+        signature,
+        encrypted,
+    } = &part.body
+    {
+        out.text("reasoning", encrypted.as_ref().unwrap_or(text));
+        if let Some(signature) = signature {
+            out.text("signature", signature);
+        }
+    }
+    out.fields(&part.extra).finish()
 }
 
 fn content(content: Option<Json>) -> (Vec<Part>, Shape) {

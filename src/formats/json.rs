@@ -220,6 +220,12 @@ impl Writer {
         self.field(name, &quoted(value).0)
     }
 
+    /// Whether it has a field of this name.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.names.iter().any(|written| written == name)
+    }
+
     /// Adds fields as they are, but none whose name was written before.
     pub fn fields(&mut self, fields: &Fields) -> &mut Self {
         let written = self.names.clone();

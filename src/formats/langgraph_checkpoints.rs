@@ -13,7 +13,7 @@ use super::input::Piece;
 use super::record::{Story, instant};
 use super::tree::{self, Node};
 use super::{Step, Transcript, json, langchain};
-use crate::log::{Fields, Json, Micros};
+use crate::log::{Fields, Json, Message, Micros};
 
 /// The format's name.
 pub const FORMAT: &str = "langgraph-checkpoints";
@@ -34,6 +34,10 @@ impl PieceReader for LangGraphCheckpoints {
 
     fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
         read(pieces)
+    }
+
+    fn given(&self, messages: &[&Message]) -> Option<Json> {
+        Some(langchain::write_message(messages.first()?))
     }
 }
 

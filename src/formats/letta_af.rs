@@ -9,8 +9,8 @@ use super::blocks::{self, take_content};
 use super::detect::{PieceReader, Sniff};
 use super::input::Piece;
 use super::record::{self, Story, instant};
-use super::{Step, Transcript, json, mark};
-use crate::log::{Author, Fields, Json, Message, Part, Role, Shape};
+use super::{MARK, Step, Transcript, json, mark};
+use crate::log::{Author, Fields, Json, Message, Part, PartBody, Role, Shape};
 
 /// The format's name.
 pub const FORMAT: &str = "letta-af";
@@ -32,6 +32,10 @@ impl PieceReader for LettaAf {
 
     fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
         record::each(FORMAT, pieces, file)
+    }
+
+    fn given(&self, messages: &[&Message]) -> Option<Json> {
+        Some(write_message(messages.first()?))
     }
 }
 
@@ -124,18 +128,22 @@ fn message(story: &mut Story, mut fields: Fields, whole: Json) {
             if role == "approval" {
                 message.extra.push(mark(&role));
             }
+            record::keep_whole(&mut message, &whole, write_message);
             story.called_at(model, at);
             story.messages(vec![message], at);
         }
-        "tool" => story.messages(vec![results(fields)], at),
+        "tool" => {
+            let mut message = results(fields);
+            record::keep_whole(&mut message, &whole, write_message);
+            story.messages(vec![message], at);
+        }
         other => {
             let (parts, shape) = take_content(&mut fields, "content");
             let role = Role::from_name(other);
             let author = record::author_of(&role);
-            story.messages(
-                vec![record::made(FORMAT, (role, author), (parts, shape), fields)],
-                at,
-            );
+            let mut message = record::made(FORMAT, (role, author), (parts, shape), fields);
+            record::keep_whole(&mut message, &whole, write_message);
+            story.messages(vec![message], at);
         }
     }
 }
@@ -176,5 +184,56 @@ fn returned(whole: &Json) -> Part {
     Part {
         extra: fields,
         ..part
+    }
+}
+
+fn write_message(message: &Message) -> Json {
+    let mut out = json::Writer::default();
+    let approval = json::text_field(&message.extra, MARK);
+    out.text("role", approval.as_deref().unwrap_or(message.role.name()));
+    if message.role == Role::Tool {
+        write_results(&mut out, &message.parts);
+    } else {
+        let parts: Vec<&Part> = message.parts.iter().collect();
+        blocks::write_content(&mut out, "content", &parts, message.shape);
+        let calls: Vec<Json> = parts
+            .iter()
+            .filter_map(|part| blocks::write_call(part))
+            .collect();
+        if !calls.is_empty() {
+            out.field("tool_calls", &json::write_array(&calls).0);
+        }
+    }
+    out.fields(&record::around(message)).finish()
+}
+
+/// The newer way names the calls one by one, and says of each whether it went well.
+fn write_results(out: &mut json::Writer, parts: &[Part]) {
+    let write = |out: &mut json::Writer, part: &Part, name: &str| {
+        if let PartBody::Result {
+            call,
+            content,
+            shape,
+            ..
+        } = &part.body
+        {
+            if let Some(call) = call {
+                out.text("tool_call_id", call);
+            }
+            blocks::write_result(out, name, content, *shape);
+        }
+        out.fields(&part.extra);
+    };
+    match parts {
+        [one] if one.extra.is_empty() => write(out, one, "content"),
+        several => {
+            let returned = |part: &Part| {
+                let mut out = json::Writer::default();
+                write(&mut out, part, "func_response");
+                out.finish()
+            };
+            let returns: Vec<Json> = several.iter().map(returned).collect();
+            out.field("tool_returns", &json::write_array(&returns).0);
+        }
     }
 }

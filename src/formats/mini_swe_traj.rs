@@ -5,7 +5,7 @@ use super::detect::{PieceReader, Sniff};
 use super::input::Piece;
 use super::record::{Story, instant};
 use super::{Transcript, json, openai_chat};
-use crate::log::{Author, Fields, Json, Role};
+use crate::log::{Author, Fields, Json, Message, Role};
 
 /// The format's name.
 pub const FORMAT: &str = "mini-swe-traj";
@@ -28,6 +28,10 @@ impl PieceReader for MiniSweTraj {
 
     fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
         read(pieces)
+    }
+
+    fn given(&self, messages: &[&Message]) -> Option<Json> {
+        Some(write_message(messages.first()?))
     }
 }
 
@@ -126,4 +130,10 @@ fn without_message(response: &mut Fields, message: &Json) {
         json::take(response, "choices");
         response.push(("choice".to_owned(), json::write_object(&choice)));
     }
+}
+
+/// A message as it stood in the conversation. What the agent noted of a call (`extra`) is told as what
+/// came back from it, and not with the message.
+fn write_message(message: &Message) -> Json {
+    openai_chat::write_message(message)
 }

@@ -8,6 +8,7 @@
 pub mod adk_session;
 pub mod agent_framework;
 pub mod anthropic;
+mod attachment;
 pub mod bedrock_converse;
 mod blocks;
 pub mod chatgpt_export;
@@ -15,6 +16,7 @@ pub mod claude_code;
 pub mod codex_exec_stream;
 pub mod codex_rollout;
 mod detect;
+mod dialect;
 pub mod gemini_cli;
 pub mod gemini_contents;
 pub mod input;
@@ -31,8 +33,10 @@ pub mod oasst_tree;
 pub mod openai_chat;
 pub mod openai_responses;
 pub mod openhands_events;
+mod pair;
 mod record;
 mod render;
+mod settings;
 pub mod sharegpt;
 pub mod sweagent_traj;
 mod tree;
@@ -64,18 +68,30 @@ pub(crate) fn marked(extra: &Fields, spelling: &str) -> bool {
     json::text_field(extra, MARK).as_deref() == Some(spelling)
 }
 
-/// A source message as its source gave it, from the one or two messages it became. `None` where
-/// the messages had no source, or a format that is not written here.
+/// Fields without the [`MARK`] of a reader.
+pub(crate) fn without_marks(extra: &Fields) -> Fields {
+    let unmarked = extra.iter().filter(|(name, _)| name != MARK);
+    unmarked.cloned().collect()
+}
+
+/// A text as a value: itself where it is JSON and not nested deeper than bodies are read, else a
+/// string of it.
+pub(crate) fn value_or_text(text: &str) -> Json {
+    match serde_json::from_str::<&serde_json::value::RawValue>(text) {
+        Ok(_) if json::depth(text) <= json::MAX_DEPTH => Json(text.to_owned()),
+        _ => json::quoted(text),
+    }
+}
+
+/// A source message as its source gave it, from the messages that it became, as they were read: the
+/// first of them names the source. `None` where they had no source, or their format does not keep
+/// enough of it.
 #[must_use]
 pub fn given(messages: &[&Message]) -> Option<Json> {
-    match messages.first()?.source.as_ref()?.format.as_str() {
-        openai_chat::FORMAT => Some(openai_chat::write_message(messages.first()?)),
-        mistral_chat::FORMAT => Some(mistral_chat::write_message(messages.first()?)),
-        openai_responses::FORMAT | codex_rollout::FORMAT => {
-            Some(openai_responses::write_item(messages.first()?))
-        }
-        anthropic::FORMAT | claude_code::FORMAT => Some(anthropic::write_message(messages)),
-        _ => None,
+    let source = messages.first()?.source.as_ref()?;
+    match &source.verbatim {
+        Some(whole) => Some(whole.clone()),
+        None => Format::from_name(&source.format)?.given(messages),
     }
 }
 
@@ -228,28 +244,40 @@ impl Step {
     }
 }
 
-/// A provider whose rules a request body obeys.
+/// A provider, or a framework, whose rules a request body obeys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Profile {
     /// OpenAI Chat Completions.
     OpenAiChat,
+    /// OpenAI Responses.
+    OpenAiResponses,
     /// Anthropic Messages.
     Anthropic,
+    /// Bedrock's Converse.
+    Bedrock,
+    /// Gemini's generateContent.
+    Gemini,
+    /// Mistral's chat completions.
+    Mistral,
+    /// Messages of `LangChain`, under the rules of `LangGraph`'s agents.
+    LangChain,
+    /// UI messages of the AI SDK.
+    VercelUi,
 }
 
 impl Profile {
     /// Every member.
-    pub const ALL: &'static [Self] = &[Self::OpenAiChat, Self::Anthropic];
-
-    /// The name people and tools see.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::OpenAiChat => openai_chat::FORMAT,
-            Self::Anthropic => anthropic::FORMAT,
-        }
-    }
+    pub const ALL: &'static [Self] = &[
+        Self::OpenAiChat,
+        Self::OpenAiResponses,
+        Self::Anthropic,
+        Self::Bedrock,
+        Self::Gemini,
+        Self::Mistral,
+        Self::LangChain,
+        Self::VercelUi,
+    ];
 }
 
 /// A message of a window, as rendering sees it.
@@ -288,6 +316,6 @@ pub struct Problem {
     pub hard: bool,
     /// What is wrong, in one sentence.
     pub message: String,
-    /// The place in the body's `messages`.
+    /// The place in the body's list of messages.
     pub index: Option<usize>,
 }

@@ -3,10 +3,10 @@
 
 use super::detect::{PieceReader, Sniff};
 use super::input::Piece;
-use super::record::{Story, instant};
+use super::record::{self, Story, instant};
 use super::tree::{self, Node};
 use super::{Transcript, json};
-use crate::log::{Fields, Json, Message, Source};
+use crate::log::{Fields, Json, Message, Role, Source};
 
 /// The format's name.
 pub const FORMAT: &str = "oasst-tree";
@@ -26,6 +26,10 @@ impl PieceReader for OasstTree {
 
     fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
         read(pieces)
+    }
+
+    fn given(&self, messages: &[&Message]) -> Option<Json> {
+        Some(write_message(messages.first()?))
     }
 }
 
@@ -122,4 +126,15 @@ fn node(mut fields: Fields, place: &str, parent: Option<String>) -> Option<(Node
         },
         replies,
     ))
+}
+
+/// A node without its replies, which are nodes themselves.
+fn write_message(message: &Message) -> Json {
+    let role = match message.role {
+        Role::Assistant => "assistant",
+        _ => "prompter",
+    };
+    let mut out = json::Writer::default();
+    out.text("text", &message.words()).text("role", role);
+    out.fields(&record::around(message)).finish()
 }

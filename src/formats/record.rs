@@ -741,3 +741,23 @@ pub(crate) fn media_kind(mime: &str) -> Media {
         _ => Media::File,
     }
 }
+
+/// What stood around a message in its record.
+pub(crate) fn around(message: &Message) -> Fields {
+    message
+        .source
+        .as_ref()
+        .map_or_else(Fields::new, |source| source.around.clone())
+}
+
+/// Keeps a source message whole where writing the message that it became does not give it back.
+pub(crate) fn keep_whole(message: &mut Message, whole: &Json, write: fn(&Message) -> Json) {
+    let again = write(message);
+    if let Some(source) = message
+        .source
+        .as_mut()
+        .filter(|_| !json::equal(&again, whole))
+    {
+        source.verbatim = Some(whole.clone());
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::json::{self, Writer};
 use super::wire::{Origin, Repairs, Slot, Wire, gather};
-use super::{Item, Profile, Repair, anthropic, openai_chat};
+use super::{Item, Profile, Repair, settings};
 use crate::log::{BlockBody, Fields, Json, Part, PartBody, Seq};
 
 /// The output limit an Anthropic request gets where its settings name none: the field is required.
@@ -20,7 +20,7 @@ pub struct Rendered {
     /// another provider's content lost on its way into this format, and under `text` halves of
     /// surrogate pairs, which no text can hold.
     pub repairs: Vec<Repair>,
-    /// For each of the body's `messages` the entry that introduced it (its first part).
+    /// For each member of the body's list of messages the entry that introduced it (its first part).
     pub places: Vec<Seq>,
 }
 
@@ -44,23 +44,17 @@ pub fn render(
     as_is: bool,
 ) -> Rendered {
     let mut repairs = Repairs::default();
-    let wires = gather(items, profile);
-    let own = match profile {
-        Profile::OpenAiChat => settings_format == openai_chat::FORMAT,
-        Profile::Anthropic => [anthropic::FORMAT, "claude-code"].contains(&settings_format),
+    let dialect = profile.dialect();
+    let wires = gather(items, dialect);
+    let request = Request {
+        settings,
+        format: settings_format,
+        model,
+        as_is,
     };
     let mut body = Writer::default();
-    write_settings(&mut body, profile, settings, model, own, &mut repairs);
-    let places = match profile {
-        Profile::OpenAiChat => openai_chat::write_messages(&mut body, wires, as_is, &mut repairs),
-        Profile::Anthropic => {
-            if !(as_is && own) && json::field(settings, "max_tokens").is_none() {
-                let limit = limit(settings).unwrap_or_else(|| DEFAULT_MAX_TOKENS.to_string());
-                body.field("max_tokens", &limit);
-            }
-            anthropic::write_messages(&mut body, wires, as_is, &mut repairs)
-        }
-    };
+    settings::write(&mut body, dialect, &request, &mut repairs);
+    let places = dialect.write_messages(&mut body, wires, as_is, &mut repairs);
     let body = body.finish().0;
     let body = if as_is {
         body
@@ -73,6 +67,16 @@ pub fn render(
         repairs,
         places,
     }
+}
+
+/// What a request says beside its messages.
+pub(crate) struct Request<'a> {
+    pub(crate) settings: &'a Fields,
+    /// Whose words they are.
+    pub(crate) format: &'a str,
+    /// Stands for the settings' model.
+    pub(crate) model: Option<&'a str>,
+    pub(crate) as_is: bool,
 }
 
 /// Providers read the body as text, which has no place for half of a surrogate pair.
@@ -91,91 +95,6 @@ fn whole_text(body: String, repairs: &mut Repairs) -> String {
         });
     }
     mended
-}
-
-fn limit(settings: &Fields) -> Option<String> {
-    let given = json::field(settings, "max_completion_tokens")?;
-    json::integer(given).map(|limit| limit.to_string())
-}
-
-fn write_settings(
-    body: &mut Writer,
-    profile: Profile,
-    settings: &Fields,
-    model: Option<&str>,
-    own: bool,
-    repairs: &mut Repairs,
-) {
-    let chosen = model
-        .map(json::quoted)
-        .or_else(|| json::field(settings, "model").cloned());
-    if let Some(model) = chosen {
-        body.field("model", &model.0);
-    }
-    if own {
-        let others = settings
-            .iter()
-            .filter(|(n, _)| !["model", "messages"].contains(&n.as_str()));
-        others.for_each(|(name, value)| {
-            body.field(name, &value.0);
-        });
-        return;
-    }
-    if let Some(limit) = json::field(settings, "max_tokens").and_then(json::integer) {
-        body.field("max_tokens", &limit.to_string());
-    }
-    let tools = json::field(settings, "tools")
-        .and_then(json::array)
-        .unwrap_or_default();
-    let mapped: Vec<Json> = tools
-        .iter()
-        .filter_map(|tool| map_tool(profile, tool))
-        .collect();
-    if mapped.len() < tools.len() {
-        let message = "left out tools that another provider runs".to_owned();
-        repairs.0.push(Repair {
-            rule: "map",
-            message,
-            seq: None,
-        });
-    }
-    if !mapped.is_empty() {
-        body.field("tools", &json::write_array(&mapped).0);
-    }
-}
-
-/// A client tool in the profile's terms; tools that the other provider runs have none.
-fn map_tool(profile: Profile, tool: &Json) -> Option<Json> {
-    let fields = json::object(tool)?;
-    let mut out = Writer::default();
-    match profile {
-        Profile::OpenAiChat => {
-            let schema = json::field(&fields, "input_schema")?;
-            let mut function = Writer::default();
-            describe(&mut function, &fields)?;
-            function.field("parameters", &schema.0);
-            out.text("type", "function")
-                .field("function", &function.finish().0);
-        }
-        Profile::Anthropic => {
-            let function = json::object(json::field(&fields, "function")?)?;
-            describe(&mut out, &function)?;
-            let none = Json(r#"{"type":"object","properties":{}}"#.to_owned());
-            out.field(
-                "input_schema",
-                &json::field(&function, "parameters").unwrap_or(&none).0,
-            );
-        }
-    }
-    Some(out.finish())
-}
-
-fn describe(out: &mut Writer, tool: &Fields) -> Option<()> {
-    out.field("name", &json::field(tool, "name")?.0);
-    if let Some(description) = json::field(tool, "description") {
-        out.field("description", &description.0);
-    }
-    Some(())
 }
 
 /// What becomes of a part of another provider.
@@ -315,4 +234,25 @@ pub(crate) fn map_result(part: &Part, place: fn(&Json) -> Option<Json>, foreign:
         None if mapped == *part => Mapped::Kept,
         None => Mapped::Changed(mapped, "wrote a result the provider's way"),
     }
+}
+
+/// Makes arguments an object.
+pub(crate) fn map_call(part: &Part) -> Mapped {
+    let PartBody::Call { arguments, .. } = &part.body else {
+        return Mapped::Kept;
+    };
+    let shallow = json::depth(arguments) <= json::MAX_DEPTH;
+    if shallow && json::object(&Json(arguments.clone())).is_some() {
+        return Mapped::Kept;
+    }
+    let mut mapped = part.clone();
+    let blank = arguments.trim().is_empty();
+    if let PartBody::Call { arguments, .. } = &mut mapped.body {
+        let mut wrapped = Writer::default();
+        if !blank {
+            wrapped.text("arguments", arguments);
+        }
+        *arguments = wrapped.finish().0;
+    }
+    Mapped::Changed(mapped, "wrapped arguments that are no object")
 }

@@ -44,6 +44,10 @@ impl PieceReader for ShareGpt {
     fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
         read(pieces)
     }
+
+    fn given(&self, messages: &[&Message]) -> Option<Json> {
+        Some(write_message(messages.first()?))
+    }
 }
 
 fn read(pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
@@ -156,7 +160,7 @@ impl Talk {
         };
         let who = ["from", "role"]
             .iter()
-            .find_map(|name| json::take_as(&mut around, name, json::string));
+            .find_map(|name| json::text_field(&around, name));
         let (role, author) = speaker(who.as_deref().unwrap_or_default());
         let calls = who.as_deref() == Some("function_call");
         let content = ["value", "content"]
@@ -186,6 +190,7 @@ impl Talk {
             around,
             ..Source::default()
         });
+        record::keep_whole(&mut message, json, write_message);
         self.story.history(vec![message]);
     }
 
@@ -330,4 +335,58 @@ fn result(content: Vec<Block>, name: Option<String>, extra: Fields) -> Part {
         },
         extra,
     }
+}
+
+/// A turn of words. What is read out of a text (calls, several results) is kept whole.
+fn write_message(message: &Message) -> Json {
+    let around = record::around(message);
+    let spelled = json::field(&around, "from").is_some();
+    let name = if spelled { "value" } else { "content" };
+    let text = |body: &BlockBody| match body {
+        BlockBody::Text(text) => Some(json::quoted(text)),
+        _ => None,
+    };
+    let words = match message.parts.as_slice() {
+        [
+            Part {
+                body: PartBody::Block(body),
+                ..
+            },
+        ] => text(body),
+        [
+            Part {
+                body: PartBody::Result { content, .. },
+                ..
+            },
+        ] => match content.as_slice() {
+            [block] => text(&block.body),
+            _ => None,
+        },
+        _ => None,
+    };
+    let blocks = || {
+        let block = |part: &Part| {
+            let mut out = json::Writer::default();
+            match &part.body {
+                PartBody::Block(BlockBody::Text(text)) => {
+                    out.text("type", "text").text("value", text)
+                }
+                PartBody::Reasoning { text, .. } => {
+                    out.text("type", "reasoning").text("value", text)
+                }
+                PartBody::Block(BlockBody::Media(_, whole) | BlockBody::Opaque(_, whole)) => {
+                    return whole.clone();
+                }
+                PartBody::Call { .. } | PartBody::Result { .. } => &mut out,
+            };
+            out.fields(&part.extra).finish()
+        };
+        json::write_array(&message.parts.iter().map(block).collect::<Vec<Json>>())
+    };
+    let content = match message.shape {
+        Shape::List => blocks(),
+        _ => words.unwrap_or_else(|| Json("null".to_owned())),
+    };
+    let mut out = json::Writer::default();
+    out.field(name, &content.0).fields(&around).finish()
 }

@@ -4,7 +4,7 @@
 
 use super::detect::{PieceReader, Sniff};
 use super::input::Piece;
-use super::record::Story;
+use super::record::{self, Story};
 use super::{Transcript, json, openai_chat};
 use crate::log::{Author, Fields, Json, Message, Part, PartBody, Role, Shape};
 
@@ -40,6 +40,10 @@ impl PieceReader for SweagentTraj {
 
     fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
         read(pieces)
+    }
+
+    fn given(&self, messages: &[&Message]) -> Option<Json> {
+        Some(write_message(messages.first()?))
     }
 }
 
@@ -95,7 +99,9 @@ fn message(json: &Json, spoke: &mut bool) -> Option<Message> {
     if let Some(source) = &mut message.source {
         FORMAT.clone_into(&mut source.format);
         source.around = around;
+        source.verbatim = None;
     }
+    record::keep_whole(&mut message, json, write_message);
     Some(message)
 }
 
@@ -123,4 +129,28 @@ fn name_calls(message: &mut Message) {
         },
         extra: Fields::new(),
     }));
+}
+
+fn write_message(message: &Message) -> Json {
+    let mut message = message.clone();
+    let around = record::around(&message);
+    if message.role == Role::Tool {
+        let ids = message.parts.iter().map(|part| match &part.body {
+            PartBody::Result { call, .. } => call.as_deref().map(json::quoted),
+            _ => None,
+        });
+        // One that a `tool_call_id` names has no list of them.
+        if let Some(ids) = ids.collect::<Option<Vec<Json>>>() {
+            let ids = json::write_array(&ids);
+            message.extra.push(("tool_call_ids".to_owned(), ids));
+        }
+        message.parts.truncate(1);
+        if let Some(PartBody::Result { call, .. }) = message.parts.first_mut().map(|p| &mut p.body)
+        {
+            *call = None;
+        }
+    }
+    let written = json::object(&openai_chat::write_message(&message)).unwrap_or_default();
+    let mut out = json::Writer::default();
+    out.fields(&written).fields(&around).finish()
 }

@@ -3,7 +3,7 @@
 
 use super::detect::{PieceReader, Sniff};
 use super::input::Piece;
-use super::record::{Story, instant};
+use super::record::{self, Story, instant};
 use super::tree::{self, Node};
 use super::{Transcript, json, openai_chat};
 use crate::log::{Fields, Json, Message, Source};
@@ -28,6 +28,10 @@ impl PieceReader for WebuiExport {
 
     fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
         read(pieces)
+    }
+
+    fn given(&self, messages: &[&Message]) -> Option<Json> {
+        Some(write_message(messages.first()?))
     }
 }
 
@@ -165,4 +169,11 @@ fn chatbot(mut record: Fields, place: &str) -> Transcript {
     }
     story.leftovers(&record);
     story.finish()
+}
+
+/// A message of LibreChat without those that answer it, which are messages themselves.
+fn write_message(message: &Message) -> Json {
+    let mut out = json::Writer::default();
+    out.text("text", &message.words());
+    out.fields(&record::around(message)).finish()
 }

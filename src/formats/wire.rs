@@ -4,7 +4,8 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use super::{Item, Profile, Repair, anthropic, openai_chat};
+use super::dialect::Dialect;
+use super::{Item, Repair};
 use crate::log::{BlockBody, Fields, Json, Message, Part, PartBody, Role, Seq, Shape};
 use crate::planted::{Bug, planted};
 
@@ -44,6 +45,10 @@ pub(crate) struct Wire<'a> {
     pub(crate) origin: Origin,
     /// The source's text, while it still says what the slots say.
     pub(crate) verbatim: Option<&'a Json>,
+    /// The message it continues, where that is not joined with it.
+    pub(crate) continues: Option<Seq>,
+    /// That message is not in the window.
+    pub(crate) severed: bool,
     touched: bool,
     members: Vec<&'a Message>,
 }
@@ -63,7 +68,7 @@ impl Slot<'_> {
 }
 
 impl<'a> Wire<'a> {
-    fn new(item: &Item<'a>, profile: Profile) -> Self {
+    fn new(item: &Item<'a>, dialect: &dyn Dialect) -> Self {
         let message = item.message;
         let mut wire = Self {
             seq: item.seq,
@@ -71,8 +76,10 @@ impl<'a> Wire<'a> {
             slots: Vec::new(),
             shape: message.shape,
             extra: Cow::Borrowed(&message.extra),
-            origin: origin(message, profile),
+            origin: origin(message, dialect),
             verbatim: None,
+            continues: item.continues,
+            severed: false,
             touched: false,
             members: Vec::new(),
         };
@@ -98,6 +105,8 @@ impl<'a> Wire<'a> {
         let seq = slots.first().map_or(self.seq, |s| s.key.0);
         Self {
             origin: self.origin,
+            continues: self.continues,
+            severed: self.severed,
             ..Self::made(seq, role, slots, Shape::List)
         }
     }
@@ -112,9 +121,16 @@ impl<'a> Wire<'a> {
             extra: Cow::Owned(Fields::new()),
             origin: Origin::Made,
             verbatim: None,
+            continues: None,
+            severed: false,
             touched: false,
             members: Vec::new(),
         }
+    }
+
+    /// The first message of the model's turn that it is of.
+    pub(crate) fn head(&self) -> Seq {
+        self.continues.unwrap_or(self.seq)
     }
 
     /// The source's text no longer says what this says.
@@ -172,59 +188,73 @@ impl<'a> Wire<'a> {
     }
 }
 
-fn origin(message: &Message, profile: Profile) -> Origin {
-    match (message.source.as_ref().map(|s| s.format.as_str()), profile) {
-        (None, _) => Origin::Made,
-        (Some(openai_chat::FORMAT), Profile::OpenAiChat)
-        | (Some(anthropic::FORMAT), Profile::Anthropic) => Origin::Same,
-        (Some("claude-code"), Profile::Anthropic) => Origin::Kin,
-        (Some(_), _) => Origin::Foreign,
+fn origin(message: &Message, dialect: &dyn Dialect) -> Origin {
+    match message.source.as_ref().map(|s| s.format.as_str()) {
+        None => Origin::Made,
+        Some(format) if format == dialect.format() => Origin::Same,
+        Some(format) if dialect.kin().contains(&format) => Origin::Kin,
+        Some(_) => Origin::Foreign,
     }
 }
 
-/// Joins items into wire messages: what continues a message with it, and on Anthropic results with
-/// the words that stood behind them. A joined message stands where its first item stands.
-pub(crate) fn gather<'a>(items: &[Item<'a>], profile: Profile) -> Vec<Wire<'a>> {
+/// Joins items into wire messages: what continues a message with it, and, where the
+/// dialect has it so, results with the words that stood behind them. A joined message stands where its first item stands.
+pub(crate) fn gather<'a>(items: &[Item<'a>], dialect: &dyn Dialect) -> Vec<Wire<'a>> {
     let mut wires: Vec<Wire<'a>> = Vec::new();
     let mut places: HashMap<Seq, usize> = HashMap::new();
     for item in items {
-        let head = item.continues.or(match profile {
-            Profile::Anthropic => item.same_source,
-            Profile::OpenAiChat => None,
-        });
-        let place = head.and_then(|h| places.get(&h).copied());
-        match place.and_then(|p| wires.get_mut(p).map(|w| (p, w))) {
-            Some((place, wire)) if fits(wire, item, profile) => {
+        let same_source = item.same_source.filter(|_| dialect.joins_same_source());
+        let continued = item.continues.filter(|_| dialect.joins_continued());
+        let head = continued.or(same_source);
+        let place = match head.and_then(|h| places.get(&h).copied()) {
+            None => wires.len().checked_sub(1).map(|last| (last, false)),
+            found => found.map(|place| (place, true)),
+        };
+        let wire = place.and_then(|(p, linked)| Some((p, linked, wires.get_mut(p)?)));
+        match wire {
+            Some((place, linked, wire)) if fits(wire, item, linked, dialect) => {
                 wire.add(item);
-                if origin(item.message, profile) == Origin::Foreign {
+                if origin(item.message, dialect) == Origin::Foreign {
                     wire.origin = Origin::Foreign;
                 }
                 wire.shape = Shape::List;
                 places.insert(item.seq, place);
             }
             _ => {
+                let mut wire = Wire::new(item, dialect);
+                wire.severed = item.continues.is_some_and(|h| !places.contains_key(&h));
                 places.insert(item.seq, wires.len());
-                wires.push(Wire::new(item, profile));
+                wires.push(wire);
             }
         }
     }
-    wires.iter_mut().for_each(find_verbatim);
+    wires
+        .iter_mut()
+        .for_each(|wire| find_verbatim(wire, dialect));
     wires
 }
 
-/// Messages of the profile's own format and others are read differently and stay apart.
-fn fits(wire: &Wire<'_>, item: &Item<'_>, profile: Profile) -> bool {
+/// Messages of the profile's own format and others are read differently and stay apart; the dialect
+/// says which of its own are one.
+fn fits(wire: &Wire<'_>, item: &Item<'_>, linked: bool, dialect: &dyn Dialect) -> bool {
     let mapped = |origin| matches!(origin, Origin::Made | Origin::Foreign);
-    let origin = origin(item.message, profile);
-    let alike = wire.origin == origin || (mapped(wire.origin) && mapped(origin));
+    let origin = origin(item.message, dialect);
     let words_after_results = wire.role == Role::Tool && item.message.role == Role::User;
     let sides = wire.role == item.message.role || (item.continues.is_none() && words_after_results);
-    alike && sides
+    if mapped(wire.origin) || mapped(origin) {
+        return linked && mapped(wire.origin) && mapped(origin) && sides;
+    }
+    if wire.origin != origin {
+        return false;
+    }
+    let last = wire.members.last();
+    let continues = linked && sides;
+    last.is_some_and(|last| dialect.goes_on(last, item.message, continues))
 }
 
 /// The kept source text counts only while reading it gives exactly these messages: an item may
 /// have left, or have another content now.
-fn find_verbatim(wire: &mut Wire<'_>) {
+fn find_verbatim(wire: &mut Wire<'_>, dialect: &dyn Dialect) {
     let Some(first) = wire.members.first() else {
         return;
     };
@@ -236,13 +266,7 @@ fn find_verbatim(wire: &mut Wire<'_>) {
     else {
         return;
     };
-    let again = match source.format.as_str() {
-        openai_chat::FORMAT => openai_chat::read_message(verbatim).map(|m| vec![m]),
-        _ if super::marked(&first.extra, anthropic::IN_SYSTEM_FIELD) => {
-            Some(vec![anthropic::read_system(verbatim, anthropic::FORMAT)])
-        }
-        _ => anthropic::read_message(verbatim, anthropic::FORMAT),
-    };
+    let again = dialect.read(verbatim, first);
     let same = |again: &Message, now: &&Message| {
         (&again.role, &again.parts, again.shape, &again.extra)
             == (&now.role, &now.parts, now.shape, &now.extra)
@@ -309,6 +333,41 @@ pub(crate) fn set_call(part: &mut Part, id: Option<String>) {
     }
 }
 
+/// What stands before a model's message that nothing may begin with.
+pub(crate) fn beginning<'a>(first: Seq, rule: &'static str, repairs: &mut Repairs) -> Wire<'a> {
+    let what = "put words of the user before the model's, with which the window begins";
+    repairs.add(rule, first, what);
+    let part = Cow::Owned(Part::text("[what stood before this is not in the window]"));
+    let slot = Slot {
+        key: (first, 0),
+        part,
+        answers: None,
+    };
+    Wire::made(first, Role::User, vec![slot], Shape::Text)
+}
+
+/// Parts instructions from the conversation, for providers that have them in a field of their own;
+/// `own` tells those that stood there.
+pub(crate) fn hoist<'a>(
+    wires: Vec<Wire<'a>>,
+    own: impl Fn(&Wire<'a>) -> bool,
+    rule: &'static str,
+    repairs: &mut Repairs,
+) -> (Vec<Wire<'a>>, Vec<Wire<'a>>) {
+    let (mut system, mut others) = (Vec::new(), Vec::new());
+    for wire in wires {
+        if !wire.role.is_instruction() {
+            others.push(wire);
+            continue;
+        }
+        if !others.is_empty() && !own(&wire) {
+            repairs.add(rule, wire.seq, "moved instructions out of the conversation");
+        }
+        system.push(wire);
+    }
+    (system, others)
+}
+
 /// Gives every client call of these wire messages an id that is unique among them, keeping the
 /// first of each, and tells the ids.
 pub(crate) fn unique_ids<'w, 'a: 'w>(
@@ -318,6 +377,40 @@ pub(crate) fn unique_ids<'w, 'a: 'w>(
     skip: impl Fn(&Slot<'a>) -> bool,
     repairs: &mut Repairs,
 ) {
+    let naming = Naming {
+        rule,
+        taken: HashSet::new(),
+        keeps: |_, _| true,
+        choices: numbered,
+    };
+    name_uniquely(wires, ids, naming, skip, repairs);
+}
+
+/// How calls get ids.
+pub(crate) struct Naming {
+    pub(crate) rule: &'static str,
+    /// Ids that no call may have.
+    pub(crate) taken: HashSet<String>,
+    /// Whether a call of this origin keeps this id while no other has it.
+    pub(crate) keeps: fn(Origin, &str) -> bool,
+    /// What it is called instead, of its id and place.
+    pub(crate) choices: fn(Option<&str>, Key) -> Box<dyn Iterator<Item = String>>,
+}
+
+/// The same, by a provider's own rules for ids.
+pub(crate) fn name_uniquely<'w, 'a: 'w>(
+    wires: impl IntoIterator<Item = &'w mut Wire<'a>>,
+    ids: &mut HashMap<Key, String>,
+    naming: Naming,
+    skip: impl Fn(&Slot<'a>) -> bool,
+    repairs: &mut Repairs,
+) {
+    let Naming {
+        rule,
+        mut taken,
+        keeps,
+        choices,
+    } = naming;
     let mut wires: Vec<&mut Wire<'a>> = wires.into_iter().collect();
     let given = |slot: &Slot<'a>| match &slot.part.body {
         PartBody::Call {
@@ -332,9 +425,9 @@ pub(crate) fn unique_ids<'w, 'a: 'w>(
         .flat_map(|w| &w.slots)
         .filter_map(given)
         .collect();
-    let mut taken: HashSet<String> = HashSet::new();
     for wire in &mut wires {
         let mut changed = false;
+        let origin = wire.origin;
         for slot in wire
             .slots
             .iter_mut()
@@ -342,10 +435,15 @@ pub(crate) fn unique_ids<'w, 'a: 'w>(
         {
             let before = given(slot);
             let id = match &before {
-                Some(id) if !taken.contains(id) || planted(Bug::RepeatedIdsAreSent) => id.clone(),
-                _ => fresh_id(before.as_deref(), slot.key, |id| {
-                    taken.contains(id) || all.contains(id)
-                }),
+                Some(id)
+                    if keeps(origin, id)
+                        && (!taken.contains(id) || planted(Bug::RepeatedIdsAreSent)) =>
+                {
+                    id.clone()
+                }
+                _ => choices(before.as_deref(), slot.key)
+                    .find(|id| !taken.contains(id) && !all.contains(id))
+                    .unwrap_or_default(),
             };
             if before.as_ref() != Some(&id) {
                 changed = true;
@@ -367,15 +465,12 @@ pub(crate) fn unique_ids<'w, 'a: 'w>(
     }
 }
 
-fn fresh_id(before: Option<&str>, key: Key, known: impl Fn(&str) -> bool) -> String {
+/// The id with a number behind it; for a call without one, its place.
+pub(crate) fn numbered(before: Option<&str>, key: Key) -> Box<dyn Iterator<Item = String>> {
     let base = before.map_or_else(|| format!("call_{}_{}", key.0.0, key.1), str::to_owned);
-    let numbered = (2_u64..).map(|n| format!("{base}_{n}"));
-    let mut choices = before
-        .is_none()
-        .then(|| base.clone())
-        .into_iter()
-        .chain(numbered);
-    choices.find(|id| !known(id)).unwrap_or(base)
+    let bare = before.is_none().then(|| base.clone());
+    let numbered = (2_u64..).map(move |n| format!("{base}_{n}"));
+    Box::new(bare.into_iter().chain(numbered))
 }
 
 /// Writes the id of its call into every result.

@@ -76,10 +76,14 @@ impl Log {
                 interim,
                 ..
             } => {
-                let found = self.open.iter().rposition(|(_, id, called)| match call {
+                let asked = |(_, id, called): &((Seq, u32), Option<String>, String)| match call {
                     Some(call) => id.as_ref() == Some(call),
                     None => id.is_none() && Some(called) == name.as_ref(),
-                })?;
+                };
+                // The first such call of the newest message that has one.
+                let newest = self.open.iter().rfind(|open| asked(open))?.0.0;
+                let first = |open: &((Seq, u32), _, _)| asked(open) && open.0.0 == newest;
+                let found = self.open.iter().position(first)?;
                 let key = self.open[found].0;
                 if !interim {
                     self.open.remove(found);

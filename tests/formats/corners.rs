@@ -139,13 +139,20 @@ fn responses_tell_who_runs_a_tool() {
 }
 
 #[test]
-fn a_responses_compaction_stands_for_what_was_before() {
-    let read = one(
+fn a_responses_compaction_stands_for_what_was_before_where_it_was_given() {
+    let input = r#"[{"role":"user","content":"a"},{"role":"assistant","content":"b"},
+        {"type":"compaction","id":"cmp_1","encrypted_content":"x"},{"role":"user","content":"c"}]"#;
+    let sent = one(
         "openai-responses",
-        r#"{"model":"m","input":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},
-        {"type":"compaction","id":"cmp_1","encrypted_content":"x"},{"role":"user","content":"c"}]}"#,
+        &format!(r#"{{"model":"m","input":{input}}}"#),
     );
-    assert_eq!(told(&read), "set u call a compacted u");
+    assert_eq!(
+        told(&sent),
+        "set u call a a u",
+        "it was sent with all of them"
+    );
+    let given = one("openai-responses", &format!(r#"{{"output":{input}}}"#));
+    assert_eq!(told(&given), "call u call a compacted u back");
 }
 
 #[test]

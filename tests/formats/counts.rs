@@ -8,7 +8,7 @@ use ctxlog::formats::input::{RECORD_LIMIT, pieces};
 use ctxlog::formats::{Begins, Format, Link, Step, Transcript, detect, json};
 use ctxlog::log::{Json, PartBody};
 
-use super::files::data;
+use super::files::{data, folders};
 
 /// Conversations, messages and calls.
 type Counts = (usize, usize, usize);
@@ -223,6 +223,20 @@ pub fn parts(file: &Path) -> Vec<(Format, Vec<Transcript>)> {
         (format, transcripts)
     };
     records.into_iter().map(read).collect()
+}
+
+/// Every recorded transcript of every format, with its number in its file and the file's place.
+pub fn every(mut check: impl FnMut(Format, (usize, &Transcript), &str)) {
+    for folder in folders().unwrap_or_default() {
+        let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
+        for file in data(&name).unwrap() {
+            for (format, transcripts) in parts(&file) {
+                let place = file.display().to_string();
+                let told = transcripts.iter().enumerate();
+                told.for_each(|one| check(format, one, &place));
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,20 +1,20 @@
 //! The rules of providers against requests that they answered, and against those they refused.
 
-use ctxlog::formats::lint::{Rules, lint};
-use ctxlog::formats::{Problem, Step};
+use ctxlog::formats::lint::lint;
+use ctxlog::formats::{Problem, Profile, Step};
 use serde_json::{Value, json};
 
 use super::counts::parts;
 use super::files::data;
 
 /// The folders with recorded requests, and whose rules they obey.
-const FOLDERS: [(&str, Rules); 6] = [
-    ("openai-chat", Rules::OpenAiChat),
-    ("openai-responses", Rules::OpenAiResponses),
-    ("anthropic-messages", Rules::Anthropic),
-    ("bedrock-converse", Rules::Bedrock),
-    ("gemini-contents", Rules::Gemini),
-    ("mistral-chat", Rules::Mistral),
+const FOLDERS: [(&str, Profile); 6] = [
+    ("openai-chat", Profile::OpenAiChat),
+    ("openai-responses", Profile::OpenAiResponses),
+    ("anthropic-messages", Profile::Anthropic),
+    ("bedrock-converse", Profile::Bedrock),
+    ("gemini-contents", Profile::Gemini),
+    ("mistral-chat", Profile::Mistral),
 ];
 
 /// Endpoints that take what the rule's owner refuses.
@@ -33,7 +33,7 @@ fn records(folder: &str) -> Option<Vec<Value>> {
     )
 }
 
-fn hard(rules: Rules, body: &Value) -> Vec<&'static str> {
+fn hard(rules: Profile, body: &Value) -> Vec<&'static str> {
     let problems = lint(rules, body).into_iter().filter(|p| p.hard);
     problems.map(|p| p.rule).collect()
 }
@@ -122,16 +122,19 @@ fn each_hard_rule_is_found_alone() {
     let response = |id: &str| json!({"functionResponse": {"name": "f", "id": id}});
     let content = |role: &str, parts: Vec<Value>| json!({"role": role, "parts": parts});
     let said = |role: &str| content(role, vec![json!({"text": "x"})]);
-    let gemini = |contents: Vec<Value>| (Rules::Gemini, json!({"contents": contents}));
+    let gemini = |contents: Vec<Value>| (Profile::Gemini, json!({"contents": contents}));
     let item = |value: Value| value;
-    let input = |items: Vec<Value>| (Rules::OpenAiResponses, json!({"input": items}));
+    let input = |items: Vec<Value>| (Profile::OpenAiResponses, json!({"input": items}));
     let ask = || json!({"role": "user", "content": "x"});
     let block = |role: &str, content: Vec<Value>| json!({"role": role, "content": content});
     let used = |id: &str| json!({"toolUse": {"toolUseId": id, "name": "f", "input": {}}});
     let result = |id: &str| json!({"toolResult": {"toolUseId": id, "content": []}});
     let words = || json!({"text": "x"});
-    let bedrock = |messages: Vec<Value>| (Rules::Bedrock, json!({"messages": messages}));
-    let mistral = |messages: Vec<Value>| (Rules::Mistral, json!({"messages": messages}));
+    let bedrock = |messages: Vec<Value>| {
+        let body = json!({"messages": messages, "toolConfig": {"tools": []}});
+        (Profile::Bedrock, body)
+    };
+    let mistral = |messages: Vec<Value>| (Profile::Mistral, json!({"messages": messages}));
     let calls = |ids: &[&str]| {
         let calls: Vec<Value> = ids
             .iter()
@@ -172,6 +175,38 @@ fn each_hard_rule_is_found_alone() {
                 content("user", vec![response("b")]),
             ]),
         ),
+        (
+            "G2",
+            gemini(vec![content(
+                "user",
+                vec![json!({"text": "x", "fileData": {}})],
+            )]),
+        ),
+        ("G3", gemini(vec![content("user", vec![call("a")])])),
+        (
+            "G6",
+            gemini(vec![
+                said("user"),
+                content("model", vec![call("a"), call("a")]),
+            ]),
+        ),
+        (
+            "G6",
+            gemini(vec![
+                said("user"),
+                content("model", vec![json!({"functionCall": {}})]),
+            ]),
+        ),
+        (
+            "G10",
+            gemini(vec![
+                said("user"),
+                content(
+                    "model",
+                    vec![json!({"functionCall": {"name": "f", "args": []}})],
+                ),
+            ]),
+        ),
         ("R7", input(vec![])),
         (
             "R1",
@@ -206,8 +241,19 @@ fn each_hard_rule_is_found_alone() {
         (
             "R6",
             input(vec![
-                item(json!({"type": "function_call", "id": "x", "call_id": "c"})),
+                item(json!({"type": "function_call", "id": "x", "call_id": "c", "name": "f"})),
                 item(json!({"type": "function_call_output", "call_id": "c"})),
+            ]),
+        ),
+        (
+            "R8",
+            input(vec![ask(), item(json!({"role": "tool", "content": "x"}))]),
+        ),
+        (
+            "R2",
+            input(vec![
+                item(json!({"type": "shell_call", "action": {}})),
+                ask(),
             ]),
         ),
         ("B1", bedrock(vec![block("assistant", vec![words()])])),
@@ -227,6 +273,48 @@ fn each_hard_rule_is_found_alone() {
                 block("user", vec![words()]),
             ]),
         ),
+        (
+            "B2",
+            bedrock(vec![
+                block("user", vec![words()]),
+                block("system", vec![words()]),
+            ]),
+        ),
+        (
+            "B4",
+            bedrock(vec![
+                block("user", vec![words()]),
+                block("assistant", vec![used("a")]),
+            ]),
+        ),
+        ("B6", bedrock(vec![block("user", vec![])])),
+        (
+            "B6",
+            bedrock(vec![block("user", vec![words(), json!({"text": ""})])]),
+        ),
+        (
+            "B6",
+            bedrock(vec![block("user", vec![json!({"text": "\n"})])]),
+        ),
+        (
+            "B7",
+            bedrock(vec![
+                block("user", vec![words()]),
+                block("assistant", vec![used("a b")]),
+                block("user", vec![result("a b")]),
+            ]),
+        ),
+        (
+            "B8",
+            (
+                Profile::Bedrock,
+                json!({"messages": [
+                    block("user", vec![words()]),
+                    block("assistant", vec![used("a")]),
+                    block("user", vec![result("a")]),
+                ]}),
+            ),
+        ),
         ("M1", mistral(vec![])),
         (
             "M2",
@@ -240,6 +328,17 @@ fn each_hard_rule_is_found_alone() {
         (
             "M3",
             mistral(vec![ask(), json!({"role": "assistant", "content": "x"})]),
+        ),
+        (
+            "M2",
+            mistral(vec![json!({"role": "developer", "content": "x"}), ask()]),
+        ),
+        (
+            "M4",
+            mistral(vec![
+                json!({"role": "user", "content": "x", "function_call": {}}),
+                ask(),
+            ]),
         ),
         ("M4", mistral(vec![ask(), calls(&[id]), ask()])),
         ("M4", mistral(vec![ask(), calls(&[id]), tool(id), tool(id)])),

@@ -331,7 +331,7 @@ fn imports_under_every_strategy(folder: &str) {
                 continue;
             }
             for sent in chat.with_projection(|p| p.sent().to_vec()).unwrap() {
-                for profile in [Profile::OpenAiChat, Profile::Anthropic] {
+                for profile in Profile::ALL.iter().copied() {
                     let broken = hard(
                         profile,
                         &body(&rendered(&chat, sent.fact.seq, profile, false)),

@@ -9,7 +9,7 @@ use ctxlog::log::{
 use ctxlog::strategy::TokenBudget;
 use ctxlog::window::{Measure, NoReading};
 
-use crate::support::{calls, entries, imported, outcomes, sends, sound, steps, view};
+use crate::support::{PROFILES, calls, entries, imported, outcomes, sends, sound, steps, view};
 use crate::talk::{chain, chat, talk, there, visits};
 
 fn tokens(chat: &Conversation, measure: Measure) -> u64 {
@@ -257,7 +257,7 @@ fn failed_calls_are_logged_outside_of_the_window() {
             chat.report(call.id, None, Some(why), None).unwrap();
         }
         assert_eq!(self::view(&chat), view);
-        for &profile in Profile::ALL {
+        for &profile in PROFILES {
             let body = serde_json::Value::from(sends(&chat, profile).0).to_string();
             assert!(!body.contains("too long"));
         }

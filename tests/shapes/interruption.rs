@@ -11,7 +11,7 @@ use ctxlog::store::Level;
 
 use crate::failing::Failing;
 use crate::support::{
-    blocks, import_into, logged, says, sends, sound, taken_elsewhere, view, words,
+    PROFILES, blocks, import_into, logged, says, sends, sound, taken_elsewhere, view, words,
 };
 use crate::talk::{chat, message, reason, talk, there};
 
@@ -57,7 +57,7 @@ fn a_rejected_call_is_answered_by_its_rejection_within_its_batch() {
         assert!(chat.call().unwrap().closed.is_empty());
         let group = chat.with_projection(|p| p.group_of(rejection)).unwrap();
         assert_eq!(group.len(), 3, "call, result, rejection");
-        for &profile in Profile::ALL {
+        for &profile in PROFILES {
             let (messages, _) = sends(&chat, profile);
             let text = serde_json::Value::from(messages).to_string();
             assert!(text.contains("the person said no"));
@@ -180,7 +180,7 @@ fn reasoning_alone_is_not_sent_and_an_empty_result_is() {
     }
     chat.append(nothing).unwrap();
     talk(&chat, "A U");
-    for &profile in Profile::ALL {
+    for &profile in PROFILES {
         let (messages, repairs) = sends(&chat, profile);
         let text = serde_json::Value::from(messages.clone()).to_string();
         assert!(!text.contains("hm"), "{text}");
@@ -312,7 +312,7 @@ fn words_said_during_a_turn_belong_to_it_and_answer_no_tool() {
     let open = chat.with_projection(|p| p.open_calls().count()).unwrap();
     assert_eq!(open, 1, "words answer no call");
     talk(&chat, "Rnew Ax Rx");
-    for &profile in Profile::ALL {
+    for &profile in PROFILES {
         let (messages, _) = sends(&chat, profile);
         let at = |what: &str| {
             let found = messages.iter().position(|m| m.to_string().contains(what));

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use ctxlog::audit::{export, verify, why};
 use ctxlog::engine::{Conversation, Options, Redact, Store};
-use ctxlog::formats::Profile;
 use ctxlog::log::{GroupReason, Message, Micros, OpenCalls};
 use ctxlog::store::MemoryStore;
 
-use crate::support::{every_cut, intact, sound, view};
+use crate::support::{PROFILES, every_cut, intact, sound, view};
 use crate::talk::{chain, chat, message, refuses, talk, there, visits};
 
 /// B115. What had been deleted lived on in tables that replays were made from.
@@ -37,7 +36,7 @@ fn a_destroyed_payload_is_nowhere_and_everything_else_still_verifies() {
         let mut out = Vec::new();
         export(&chat, &mut out).unwrap();
         assert!(!String::from_utf8(out).unwrap().contains("hunter2"));
-        for &profile in Profile::ALL {
+        for &profile in PROFILES {
             let body = chat.render(&call.window, profile).unwrap().body;
             assert!(!body.contains("hunter2") && body.contains("[redacted]"));
         }

@@ -2,12 +2,12 @@
 
 use ctxlog::audit::why;
 use ctxlog::engine::{Conversation, Options, Store};
-use ctxlog::formats::{Link, Profile, Step};
+use ctxlog::formats::{Link, Step};
 use ctxlog::log::{Author, LeftReason, Message, MessageId, Micros, Part, Role};
 
 use crate::support::{
-    claims, compacts_to, every_cut, imported, logged, sends, sound, steps, taken_elsewhere, view,
-    words,
+    PROFILES, claims, compacts_to, every_cut, imported, logged, sends, sound, steps,
+    taken_elsewhere, view, words,
 };
 use crate::talk::{chat, message, refuses, talk, there};
 
@@ -172,7 +172,7 @@ fn an_order_that_a_summary_leaves_is_legal_for_every_provider() {
             sound(&chat);
             chat.call().unwrap();
             sound(&chat);
-            for &profile in Profile::ALL {
+            for &profile in PROFILES {
                 let rendered = chat.render(&chat.window().unwrap(), profile).unwrap();
                 assert!(rendered.body.contains("so far"), "{}", rendered.body);
                 assert!(!sends(&chat, profile).0.is_empty() || role.is_instruction());

@@ -9,8 +9,8 @@ use ctxlog::log::{
 use ctxlog::window::Conservation;
 
 use crate::support::{
-    blocks, claims, compacts, compacts_to, every_cut, fate, hard_problems, imported, logged,
-    read_anthropic, says, sends, sound, steps, view, words,
+    PROFILES, blocks, claims, compacts, compacts_to, every_cut, fate, hard_problems, imported,
+    logged, read_anthropic, says, sends, sound, steps, view, words,
 };
 use crate::talk::{chat, message, reason, refuses, talk, there, visits};
 
@@ -63,7 +63,7 @@ fn a_window_never_opens_on_a_tool_result() {
                 chat.with_projection(of).unwrap()
             });
             assert_ne!(first, Some(Role::Tool), "{spec}: {said}");
-            for &profile in Profile::ALL {
+            for &profile in PROFILES {
                 let (messages, _) = sends(&chat, profile);
                 let of_model = messages.iter().find(|m| m["role"] != "system").unwrap();
                 assert_ne!(of_model["role"], "tool", "{spec}: {said}");
@@ -177,7 +177,7 @@ fn a_call_that_got_no_result_is_seen_by_name_and_sent_closed() {
                 assert_eq!(reason, Some(GroupReason::UnresolvedToolCall), "{spec}");
             }
         }
-        for (&profile, rule) in Profile::ALL.iter().zip(["C3", "A4"]) {
+        for (&profile, rule) in PROFILES.iter().zip(["C3", "A4"]) {
             assert!(sends(&chat, profile).1.contains(&rule), "{spec}");
         }
         // Told to close it, the next call says which result it made.
@@ -210,7 +210,7 @@ fn a_summary_takes_the_batch_that_made_it_due_whole_and_holds_no_live_result() {
     all.extend(steps("A U"));
     let chat = imported(all);
     assert!(words(&chat, claims(&chat)[0]).contains("out"));
-    for &profile in Profile::ALL {
+    for &profile in PROFILES {
         let (messages, _) = sends(&chat, profile);
         let of_result = |(role, block): &(&str, &serde_json::Value)| {
             *role == "tool" || block["type"] == "tool_result"
@@ -370,7 +370,7 @@ fn an_id_that_comes_again_makes_no_request_illegal() {
         talk(&chat, turn);
         said.push_str(turn);
         let mut now = Vec::new();
-        for &profile in Profile::ALL {
+        for &profile in PROFILES {
             let (messages, repairs) = sends(&chat, profile);
             // In one batch they are told apart, and that is said.
             let twice = said.contains("t,t");
@@ -409,7 +409,7 @@ fn a_second_result_is_refused_and_a_second_call_is_not() {
     all.extend((0..50).map(|_| says(message("Ra"))));
     let chat = imported(all);
     assert_eq!(logged(&chat).len(), 53);
-    for &profile in Profile::ALL {
+    for &profile in PROFILES {
         let (messages, _) = sends(&chat, profile);
         assert!(messages.len() <= 3, "{messages:?}");
     }

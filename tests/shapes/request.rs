@@ -4,8 +4,8 @@ use ctxlog::engine::Conversation;
 use ctxlog::log::{GroupReason, Message, MessageId, VisitOutcome};
 
 use crate::support::{
-    Says, claims, compacts, entries, every_cut, imported, logged, outcomes, sends, sound, steps,
-    view,
+    PROFILES, Says, claims, compacts, entries, every_cut, imported, logged, outcomes, sends, sound,
+    steps, view,
 };
 use crate::talk::{chat, refuses, talk, there, visits};
 
@@ -206,7 +206,7 @@ fn no_cut_empties_the_list() {
                 None => talk(&chat, said),
             };
             let call = chat.call().unwrap();
-            for &profile in ctxlog::formats::Profile::ALL {
+            for &profile in PROFILES {
                 let messages = sends(&chat, profile).0;
                 assert!(!messages.is_empty(), "{spec}: {said}");
             }

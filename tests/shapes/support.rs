@@ -101,6 +101,10 @@ pub fn hard_problems(profile: Profile, body: &str) -> Vec<String> {
     hard.map(|p| format!("{}: {}", p.rule, p.message)).collect()
 }
 
+/// The profiles whose messages these shapes look into. That windows are legal for every profile is a law of
+/// the kit.
+pub const PROFILES: &[Profile] = &[Profile::OpenAiChat, Profile::Anthropic];
+
 /// The messages of the body for the window now, and the rules that rendering repaired.
 pub fn sends(chat: &Conversation, profile: Profile) -> (Vec<Value>, Vec<&'static str>) {
     let rendered = chat.render(&chat.window().unwrap(), profile).unwrap();

@@ -9,7 +9,6 @@ use ctxlog::formats::{anthropic, detect, openai_chat};
 use ctxlog::log::{Author, Head, Json, Message, MessageId, Part, Role, Seq};
 use serde::Serialize;
 
-use crate::cli::args::Provider;
 use crate::cli::errors::Failure;
 use crate::cli::{Context, human, stores};
 
@@ -21,6 +20,15 @@ EXAMPLES
   ctxlog append -c chat --result-of call_1 --text 'shipped on Monday'
 
 The store and the conversation are created where they are absent.";
+
+/// How a message is written.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Spelling {
+    /// As OpenAI Chat Completions have it
+    OpenaiChat,
+    /// As Anthropic Messages have it
+    Anthropic,
+}
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = APPEND)]
@@ -41,7 +49,7 @@ pub struct Args {
     pub result_of: Option<String>,
     /// How the JSON message is written; found out from its shape otherwise
     #[arg(long, value_enum, conflicts_with = "text")]
-    pub format: Option<Provider>,
+    pub format: Option<Spelling>,
     /// Refuse when there is newer content after this entry
     #[arg(long, value_name = "s:N")]
     pub expect: Option<String>,
@@ -143,7 +151,7 @@ fn invalid(what: impl Into<String>) -> Failure {
     Failure::usage("invalid-message", what, help)
 }
 
-fn read(format: Option<Provider>) -> Result<Message, Failure> {
+fn read(format: Option<Spelling>) -> Result<Message, Failure> {
     let mut text = String::new();
     let read = std::io::stdin().lock().read_to_string(&mut text);
     read.map_err(|e| invalid(format!("stdin cannot be read: {e}")))?;
@@ -158,7 +166,7 @@ fn read(format: Option<Provider>) -> Result<Message, Failure> {
     }
     let json = Json(text.trim().to_owned());
     let anthropic = match format {
-        Some(provider) => provider == Provider::Anthropic,
+        Some(spelling) => spelling == Spelling::Anthropic,
         None => {
             let piece = Piece {
                 place: "stdin:1".to_owned(),

@@ -3,8 +3,10 @@
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use ctxlog::audit::{self, ExportError, PageOptions, Paged, Selector};
 use ctxlog::engine::{Conversation, Store};
 use ctxlog::formats::Profile;
@@ -16,18 +18,42 @@ use crate::cli::progress::Progress;
 use crate::cli::{Context, human, output, stores};
 
 /// What an export is written as.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// The whole log with its stored bytes, as JSON Lines
     Ctxlog,
-    /// The window as an OpenAI Chat Completions request
-    OpenaiChat,
-    /// The window as an Anthropic Messages request
-    Anthropic,
-    /// One HTML page that works offline: lives, reasons, the window at each call
+    Request(Profile),
     Html,
-    /// The whole log behind a line that says what it holds: `verify --bundle` checks it elsewhere
     Bundle,
+}
+
+impl ValueEnum for Target {
+    fn value_variants<'a>() -> &'a [Self] {
+        static ALL: LazyLock<Vec<Target>> = LazyLock::new(|| {
+            let requests = Profile::ALL.iter().copied().map(Target::Request);
+            let all = std::iter::once(Target::Ctxlog).chain(requests);
+            all.chain([Target::Html, Target::Bundle]).collect()
+        });
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let (name, help) = match self {
+            Self::Ctxlog => (
+                "ctxlog",
+                "The whole log with its stored bytes, as JSON Lines",
+            ),
+            Self::Request(profile) => (profile.name(), profile.title()),
+            Self::Html => (
+                "html",
+                "One HTML page that works offline: lives, reasons, the window at each call",
+            ),
+            Self::Bundle => (
+                "bundle",
+                "The whole log behind a line that says what it holds: `verify --bundle` checks it elsewhere",
+            ),
+        };
+        Some(PossibleValue::new(name).help(help))
+    }
 }
 
 const EXPORT: &str = "\
@@ -88,8 +114,7 @@ pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
         Target::Ctxlog => return log(cx, args, &chat).map(|()| 0),
         Target::Html => return page(cx, args, &chat).map(|()| 0),
         Target::Bundle => return bundle(cx, args, &store, &chat).map(|()| 0),
-        Target::OpenaiChat => Profile::OpenAiChat,
-        Target::Anthropic => Profile::Anthropic,
+        Target::Request(profile) => profile,
     };
     let place = at.resolve(&chat)?;
     window::differs(&audit::window(&chat, place)?)?;

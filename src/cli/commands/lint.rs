@@ -23,7 +23,7 @@ pub fn run(cx: &mut Context, args: &Args) -> Result<u8, Failure> {
     let at: Selector = args.at.parse()?;
     let store = stores::existing(cx)?;
     let chat = stores::conversation(cx, &store)?;
-    let linted = audit::lint(&chat, at.resolve(&chat)?, args.provider.profile())?;
+    let linted = audit::lint(&chat, at.resolve(&chat)?, args.provider.0)?;
     let code = if linted.ok { 0 } else { NO };
     if cx.json {
         cx.out.json(&linted)?;

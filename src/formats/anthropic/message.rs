@@ -1,7 +1,7 @@
 //! One Anthropic message and its neutral form.
 
 use crate::formats::json::{self, Writer};
-use crate::formats::{mark, record, write_block};
+use crate::formats::{mark, record, value_or_text, without_marks, write_block};
 use crate::log::{
     Author, Block, BlockBody, Fields, Json, Media, Message, Part, PartBody, Role, Shape, Source,
 };
@@ -110,14 +110,6 @@ pub(crate) fn write_content(parts: &[&Part], shape: Shape) -> Option<Json> {
             Some(json::write_array(&blocks))
         }
     }
-}
-
-fn without_marks(extra: &Fields) -> Fields {
-    extra
-        .iter()
-        .filter(|(name, _)| name != crate::formats::MARK)
-        .cloned()
-        .collect()
 }
 
 /// Takes `content` out of a message's fields. What is neither text, list nor null stays.
@@ -340,7 +332,7 @@ pub fn write_part(part: &Part) -> Json {
             }
             out.text("name", name);
             if !arguments.is_empty() {
-                out.field("input", &input(arguments).0);
+                out.field("input", &value_or_text(arguments).0);
             }
         }
         PartBody::Result {
@@ -370,15 +362,6 @@ pub fn write_part(part: &Part) -> Json {
         }
     }
     out.fields(&without_marks(&part.extra)).finish()
-}
-
-/// Arguments as an input value: their own text where that is JSON and not nested deeper than bodies
-/// are read, else that text as a string.
-fn input(arguments: &str) -> Json {
-    match serde_json::from_str::<&serde_json::value::RawValue>(arguments) {
-        Ok(_) if json::depth(arguments) <= json::MAX_DEPTH => Json(arguments.to_owned()),
-        _ => json::quoted(arguments),
-    }
 }
 
 fn write_result_content(out: &mut Writer, content: &[Block], shape: Shape) {

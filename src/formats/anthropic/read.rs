@@ -23,6 +23,10 @@ impl PieceReader for Anthropic {
     fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
         read(pieces)
     }
+
+    fn given(&self, messages: &[&Message]) -> Option<Json> {
+        Some(super::write_message(messages))
+    }
 }
 
 /// Reads recorded requests with or without their answers, bare request bodies, bare answers, and

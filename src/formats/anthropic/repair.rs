@@ -1,44 +1,23 @@
 //! Makes the hard rules of Anthropic Messages hold. Most bind turns: consecutive messages of one
 //! role count as one.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::ops::Range;
+use std::collections::{BTreeSet, HashMap};
 
 use super::message::IN_SYSTEM_FIELD;
-use super::pair;
 use crate::formats::openai_chat::opener;
+use crate::formats::pair::{Rules, Side, orphans, pair, results_apart, side, turns};
 use crate::formats::wire::{Key, Repairs, Slot, Wire, name_calls, unique_ids};
 use crate::formats::{json, marked};
 use crate::log::{Block, BlockBody, Json, PartBody, Role, Shape};
 
-/// Which side of the conversation a wire message counts to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Side {
-    Model,
-    User,
-    System,
-}
-
-pub(super) fn side(wire: &Wire<'_>) -> Side {
-    match wire.role {
-        Role::Assistant => Side::Model,
-        Role::System | Role::Developer => Side::System,
-        _ => Side::User,
-    }
-}
-
-/// The turns of wire messages.
-fn turns(wires: &[Wire<'_>]) -> Vec<(Side, Range<usize>)> {
-    let mut turns: Vec<(Side, Range<usize>)> = Vec::new();
-    for (n, wire) in wires.iter().enumerate() {
-        let end = n.saturating_add(1);
-        match turns.last_mut() {
-            Some((last, range)) if *last == side(wire) => range.end = end,
-            _ => turns.push((side(wire), n..end)),
-        }
-    }
-    turns
-}
+const RULES: Rules = Rules {
+    answered: "A4",
+    asked: "A5",
+    once: "A6",
+    first: "A7",
+    must_be_first: true,
+    closes_the_last: true,
+};
 
 /// What must go before anything else is looked at: unknown roles, unreadable blocks, results
 /// without calls, blank text, empty messages.
@@ -56,10 +35,10 @@ pub(super) fn clean(wires: &mut Vec<Wire<'_>>, repairs: &mut Repairs) {
     });
     *wires = std::mem::take(wires)
         .into_iter()
-        .flat_map(|wire| own_results(wire, repairs))
+        .flat_map(|wire| results_apart(wire, "A5", repairs))
         .collect();
     wires.iter_mut().for_each(|wire| unreadable(wire, repairs));
-    orphans(wires, repairs);
+    orphans(wires, "A5", repairs);
     wires.iter_mut().for_each(|wire| blank_text(wire, repairs));
     let spare = spare(wires);
     let mut n = 0_usize;
@@ -103,25 +82,6 @@ fn spare(wires: &[Wire<'_>]) -> Option<usize> {
 
 fn blank(text: &str) -> bool {
     text.chars().all(char::is_whitespace)
-}
-
-/// A5: results stand on the user's side.
-fn own_results<'a>(mut wire: Wire<'a>, repairs: &mut Repairs) -> Vec<Wire<'a>> {
-    if side(&wire) == Side::User || !wire.slots.iter().any(Slot::is_client_result) {
-        return vec![wire];
-    }
-    repairs.add(
-        "A5",
-        wire.seq,
-        "moved results out of a message that is not the user's",
-    );
-    let (results, others): (Vec<_>, Vec<_>) = std::mem::take(&mut wire.slots)
-        .into_iter()
-        .partition(Slot::is_client_result);
-    let results = wire.beside(Role::Tool, results);
-    wire.slots = others;
-    wire.touch();
-    vec![wire, results]
 }
 
 /// Blocks that have the type of a text, call or result and not its fields; calls no model made.
@@ -182,24 +142,6 @@ fn is_part_type(kind: &str) -> bool {
         || kind.ends_with("tool_result")
 }
 
-/// A5: results whose call the window does not hold.
-fn orphans(wires: &mut [Wire<'_>], repairs: &mut Repairs) {
-    let calls: HashSet<Key> = wires
-        .iter()
-        .flat_map(|w| &w.slots)
-        .filter(|s| s.is_client_call())
-        .map(|s| s.key)
-        .collect();
-    for wire in wires {
-        let held = |slot: &Slot<'_>| slot.answers.is_some_and(|call| calls.contains(&call));
-        let gone = wire.retain(|slot| !slot.is_client_result() || held(slot));
-        if gone > 0 {
-            let what = format!("left out {gone} results whose calls the window does not hold");
-            repairs.add("A5", wire.seq, what);
-        }
-    }
-}
-
 /// A9: blank text blocks, also inside results.
 fn blank_text(wire: &mut Wire<'_>, repairs: &mut Repairs) {
     let mut gone = 0_usize;
@@ -246,7 +188,7 @@ pub(super) fn repair<'a>(mut wires: Vec<Wire<'a>>, repairs: &mut Repairs) -> Vec
     native_pairs(&mut wires, repairs);
     calls_last(&mut wires, repairs);
     trailing_thinking(&mut wires, repairs);
-    let mut wires = pair::pair(wires, repairs);
+    let mut wires = pair(wires, &RULES, repairs);
     let mut ids = HashMap::new();
     for (_, range) in turns(&wires)
         .into_iter()

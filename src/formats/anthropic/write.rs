@@ -2,36 +2,91 @@
 
 use super::message::{self, IN_SYSTEM_FIELD};
 use super::repair;
+use crate::formats::dialect::Dialect;
 use crate::formats::json::{self, Writer};
-use crate::formats::marked;
 use crate::formats::media;
-use crate::formats::render::{Mapped, adapt, map_block, map_result};
+use crate::formats::render::{DEFAULT_MAX_TOKENS, Mapped, adapt, map_block, map_call, map_result};
+use crate::formats::settings::Tool;
 use crate::formats::wire::{Origin, Repairs, Wire};
-use crate::log::{BlockBody, Json, Part, PartBody, Role, Seq, Shape};
+use crate::formats::{claude_code, marked};
+use crate::log::{BlockBody, Fields, Json, Message, Part, PartBody, Role, Seq, Shape};
 
-/// Writes `system` and `messages` of a body; gives for each message the entry that introduced it.
-pub(crate) fn write_messages(
-    body: &mut Writer,
-    mut wires: Vec<Wire<'_>>,
-    as_is: bool,
-    repairs: &mut Repairs,
-) -> Vec<Seq> {
-    for wire in &mut wires {
-        adapt(wire, map_part, repairs);
+/// Messages requests.
+pub(crate) struct Messages;
+
+impl Dialect for Messages {
+    fn format(&self) -> &'static str {
+        super::FORMAT
     }
-    if !as_is {
-        repair::clean(&mut wires, repairs);
+
+    fn title(&self) -> &'static str {
+        "An Anthropic Messages request"
     }
-    let (system, mut wires) = hoist(wires, as_is, repairs);
-    if !as_is {
-        wires = repair::repair(wires, repairs);
+
+    fn kin(&self) -> &'static [&'static str] {
+        &[claude_code::FORMAT]
     }
-    if let Some(system) = write_system(&system) {
-        body.field("system", &system.0);
+
+    fn joins_same_source(&self) -> bool {
+        true
     }
-    let written: Vec<Json> = wires.iter().map(write_wire).collect();
-    body.field("messages", &json::write_array(&written).0);
-    wires.iter().map(|w| w.seq).collect()
+
+    fn read(&self, source: &Json, first: &Message) -> Option<Vec<Message>> {
+        if marked(&first.extra, IN_SYSTEM_FIELD) {
+            return Some(vec![message::read_system(source, super::FORMAT)]);
+        }
+        message::read_message(source, super::FORMAT)
+    }
+
+    fn message_fields(&self) -> &'static [&'static str] {
+        &["messages"]
+    }
+
+    fn write_mapped(&self, body: &mut Writer, limit: Option<u64>, tools: &[Tool]) {
+        let limit = limit.unwrap_or(DEFAULT_MAX_TOKENS);
+        body.field("max_tokens", &limit.to_string());
+        let tool = |tool: &Tool| {
+            let mut out = Writer::default();
+            tool.describe(&mut out);
+            out.field("input_schema", tool.schema_or_none());
+            out.finish()
+        };
+        let tools: Vec<Json> = tools.iter().map(tool).collect();
+        if !tools.is_empty() {
+            body.field("tools", &json::write_array(&tools).0);
+        }
+    }
+
+    fn complete(&self, body: &mut Writer, settings: &Fields) {
+        if json::field(settings, "max_tokens").is_none() {
+            body.field("max_tokens", &DEFAULT_MAX_TOKENS.to_string());
+        }
+    }
+
+    fn write_messages(
+        &self,
+        body: &mut Writer,
+        mut wires: Vec<Wire<'_>>,
+        as_is: bool,
+        repairs: &mut Repairs,
+    ) -> Vec<Seq> {
+        for wire in &mut wires {
+            adapt(wire, map_part, repairs);
+        }
+        if !as_is {
+            repair::clean(&mut wires, repairs);
+        }
+        let (system, mut wires) = hoist(wires, as_is, repairs);
+        if !as_is {
+            wires = repair::repair(wires, repairs);
+        }
+        if let Some(system) = write_system(&system) {
+            body.field("system", &system.0);
+        }
+        let written: Vec<Json> = wires.iter().map(write_wire).collect();
+        body.field("messages", &json::write_array(&written).0);
+        wires.iter().map(|w| w.seq).collect()
+    }
 }
 
 fn write_wire(wire: &Wire<'_>) -> Json {
@@ -136,25 +191,4 @@ fn map_part(part: &Part, origin: Origin) -> Mapped {
         }
         PartBody::Call { .. } | PartBody::Result { .. } => Mapped::Kept,
     }
-}
-
-/// Arguments must be an object here.
-fn map_call(part: &Part) -> Mapped {
-    let PartBody::Call { arguments, .. } = &part.body else {
-        return Mapped::Kept;
-    };
-    let shallow = json::depth(arguments) <= json::MAX_DEPTH;
-    if shallow && json::object(&Json(arguments.clone())).is_some() {
-        return Mapped::Kept;
-    }
-    let mut mapped = part.clone();
-    let blank = arguments.trim().is_empty();
-    if let PartBody::Call { arguments, .. } = &mut mapped.body {
-        let mut wrapped = Writer::default();
-        if !blank {
-            wrapped.text("arguments", arguments);
-        }
-        *arguments = wrapped.finish().0;
-    }
-    Mapped::Changed(mapped, "wrapped arguments that are no object")
 }

@@ -55,6 +55,10 @@ impl Reader for ClaudeCode {
     ) -> io::Result<Vec<Transcript>> {
         read(input, name, limit)
     }
+
+    fn given(&self, messages: &[&Message]) -> Option<Json> {
+        Some(super::anthropic::write_message(messages))
+    }
 }
 
 /// Reads a session file called `name`, whose lines may have up to `limit` bytes

@@ -262,6 +262,11 @@ fn read_messages(line: &Line) -> Option<Vec<Message>> {
         let source = message.source.get_or_insert_default();
         source.id.clone_from(&line.uuid);
         source.around = std::mem::take(&mut around);
+        // Sessions are long, and most of what was read into these fields was taken out again.
+        message.extra.shrink_to_fit();
+        for part in &mut message.parts {
+            part.extra.shrink_to_fit();
+        }
     }
     Some(messages)
 }

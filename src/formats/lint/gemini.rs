@@ -1,6 +1,8 @@
 //! The rules of Gemini's generateContent. They bind turns: consecutive contents of one side count as
 //! one, and `function` is the user's side.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::{hard, list, named, soft, text};
@@ -36,6 +38,12 @@ impl<'a> Turn<'a> {
             .filter_map(|part| named(part, names))
             .collect()
     }
+
+    /// Whether it holds more than responses.
+    fn says(&self) -> bool {
+        let response = |part: &&Value| named(part, RESPONSE).is_some();
+        !self.parts.iter().all(response)
+    }
 }
 
 pub(super) fn lint(body: &Value) -> Vec<Problem> {
@@ -48,43 +56,73 @@ pub(super) fn lint(body: &Value) -> Vec<Problem> {
         shape(index, content, &mut problems);
     }
     let turns = turns(contents);
+    // The model's answer to the newest words of the user is still going on behind them.
+    let running = turns.iter().rposition(|turn| !turn.model && turn.says());
     for (at, turn) in turns.iter().enumerate() {
         let before = at.checked_sub(1).and_then(|b| turns.get(b));
         if turn.model {
             let next = turns.get(at.saturating_add(1));
             calls(turn, before, next, &mut problems);
+            if running.is_none_or(|running| running < at) {
+                unsigned(turn, next, &mut problems);
+            }
         } else {
             responses(turn, before, &mut problems);
         }
     }
     if turns.last().is_some_and(|turn| turn.model) {
         let last = contents.len().checked_sub(1);
-        problems.push(soft("G8", last, "the last content is the model's"));
+        let what = "the last content is the model's: add the user's words, or the responses";
+        problems.push(soft("G8", last, what));
     }
     problems
 }
 
 fn shape(index: usize, content: &Value, problems: &mut Vec<Problem>) {
     let parts = list(content, "parts");
+    let mut broken = |rule, what: &str| problems.push(hard(rule, Some(index), what));
     if parts.is_empty() {
-        problems.push(hard("G2", Some(index), "a content without parts"));
-    }
-    let held = |part: &Value| DATA.iter().any(|names| named(part, *names).is_some());
-    // A part of video metadata alone is taken.
-    let metadata = |part: &Value| named(part, ["videoMetadata", "video_metadata"]).is_some();
-    if parts.iter().any(|part| !held(part) && !metadata(part)) {
-        problems.push(hard("G2", Some(index), "a part that holds no data"));
+        broken("G2", "a content without parts");
     }
     let role = text(content, "role");
+    for part in parts {
+        let held = DATA.iter().filter(|names| named(part, **names).is_some());
+        // A part of video metadata alone is taken.
+        let metadata = named(part, ["videoMetadata", "video_metadata"]).is_some();
+        match held.count() {
+            0 if !metadata => broken("G2", "a part that holds no data"),
+            0 | 1 => {}
+            _ => broken("G2", "a part that holds data twice"),
+        }
+        if role != "model" && named(part, CALL).is_some() {
+            broken("G3", "a call that is not the model's");
+        }
+        let object = |of: [&str; 2], field: &str| {
+            let value = named(part, of).and_then(|data| data.get(field));
+            value.is_none_or(|value| value.is_null() || value.is_object())
+        };
+        if !object(CALL, "args") || !object(RESPONSE, "response") {
+            broken("G10", "arguments or a response that are no object");
+        }
+    }
+    warnings(index, role, parts, problems);
+}
+
+/// What some endpoints refuse.
+fn warnings(index: usize, role: &str, parts: &[Value], problems: &mut Vec<Problem>) {
+    let mut warn = |rule, what: String| problems.push(soft(rule, Some(index), what));
+    let empty = |part: &Value| part.get("text").and_then(Value::as_str) == Some("");
+    if parts.iter().any(empty) {
+        let what = "Vertex takes no empty text: leave the part out";
+        warn("G2", what.to_owned());
+    }
     if !["", "user", "model", "function"].contains(&role) {
-        problems.push(soft("G9", Some(index), format!("'{role}' is no role")));
+        let what = format!("'{role}' is no role: use user or model, or systemInstruction");
+        warn("G9", what);
     }
     if role == "model" && parts.iter().any(|part| named(part, RESPONSE).is_some()) {
-        problems.push(soft(
-            "G9",
-            Some(index),
-            "the model answers a function itself",
-        ));
+        let what = "the model answers a function itself: put the response into a user's content";
+        warn("G9", what.to_owned());
     }
 }
 
@@ -106,7 +144,19 @@ fn turns(contents: &[Value]) -> Vec<Turn<'_>> {
     turns
 }
 
-/// G3, G4, G6, G7: a model's turn with calls and what follows it.
+/// G7: in the turn that is going on, each step's first call goes back with its signature.
+fn unsigned(turn: &Turn<'_>, next: Option<&Turn<'_>>, problems: &mut Vec<Problem>) {
+    let mut parts = turn.parts.iter();
+    let signed = parts.any(|part| named(part, SIGNATURE).is_some());
+    let answered = next.is_none_or(|next| !next.all(RESPONSE).is_empty());
+    if !turn.all(CALL).is_empty() && !signed && answered {
+        let what = "newer models want the thoughtSignature beside a call: send it back, or \
+            'skip_thought_signature_validator' where there was none";
+        problems.push(soft("G7", Some(turn.index), what));
+    }
+}
+
+/// G3, G4, G6: a model's turn with calls and what follows it.
 fn calls(
     turn: &Turn<'_>,
     before: Option<&Turn<'_>>,
@@ -121,11 +171,16 @@ fn calls(
         let what = "a call stands before any turn of the user";
         problems.push(hard("G3", Some(turn.index), what));
     }
-    let mut parts = turn.parts.iter();
-    let signed = parts.any(|part| named(part, SIGNATURE).is_some());
-    if !signed && next.is_none_or(|next| !next.all(RESPONSE).is_empty()) {
-        let what = "newer models want the thought signature beside a call";
-        problems.push(soft("G7", Some(turn.index), what));
+    let mut seen = BTreeSet::new();
+    for call in &calls {
+        let id = text(call, "id");
+        if text(call, "name").is_empty() {
+            problems.push(hard("G6", Some(turn.index), "a call without a name"));
+        }
+        if !id.is_empty() && !seen.insert(id) {
+            let what = format!("two calls of one turn have the id '{id}'");
+            problems.push(hard("G6", Some(turn.index), what));
+        }
     }
     let Some(next) = next else { return };
     let answers = next.all(RESPONSE);

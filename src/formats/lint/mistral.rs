@@ -7,6 +7,8 @@ use serde_json::Value;
 use super::{hard, list, messages, soft, text};
 use crate::formats::Problem;
 
+/// Who speaks.
+const ROLES: [&str; 4] = ["system", "user", "assistant", "tool"];
 /// The longest name of a tool.
 const NAME_MAX: usize = 64;
 /// How long the ids of calls are that every version takes.
@@ -19,6 +21,7 @@ pub(super) fn lint(body: &Value) -> Vec<Problem> {
     };
     let mut problems = Vec::new();
     if let [only] = messages
+        && ROLES.contains(&text(only, "role"))
         && !["user", "system"].contains(&text(only, "role"))
     {
         problems.push(hard(
@@ -45,6 +48,11 @@ pub(super) fn lint(body: &Value) -> Vec<Problem> {
 
 /// M2: who may follow whom.
 fn order(index: usize, before: Option<&str>, role: &str, problems: &mut Vec<Problem>) {
+    if !ROLES.contains(&role) {
+        let what = format!("no message is of role '{role}'");
+        problems.push(hard("M2", Some(index), what));
+        return;
+    }
     let may: &[&str] = match before {
         Some("system") => &["user", "assistant", "system"],
         Some("user") => &["assistant", "system", "user"],
@@ -56,7 +64,8 @@ fn order(index: usize, before: Option<&str>, role: &str, problems: &mut Vec<Prob
     if !may.contains(&role) {
         problems.push(hard("M2", Some(index), what()));
     } else if before == Some("tool") && role == "user" {
-        problems.push(soft("M2", Some(index), what()));
+        let what = format!("{}; put an assistant's message between them", what());
+        problems.push(soft("M2", Some(index), what));
     }
 }
 
@@ -70,6 +79,11 @@ fn shape(index: usize, message: &Value, problems: &mut Vec<Problem>) {
         Some(_) => false,
     };
     let calls = list(message, "tool_calls");
+    let older = message.get("function_call").is_some_and(|c| !c.is_null());
+    if older || (!calls.is_empty() && text(message, "role") != "assistant") {
+        let what = "calls stand in the 'tool_calls' of assistant messages";
+        broken("M4", what.to_owned());
+    }
     match text(message, "role") {
         "assistant" if calls.is_empty() && empty(message.get("content")) => {
             broken(
@@ -82,6 +96,10 @@ fn shape(index: usize, message: &Value, problems: &mut Vec<Problem>) {
         }
         _ => {}
     }
+    if !calls.is_empty() && !empty(message.get("content")) {
+        let what = "content beside calls; older versions want it in a message of its own";
+        problems.push(soft("M6", Some(index), what));
+    }
     for call in calls {
         let name = call
             .get("function")
@@ -89,7 +107,8 @@ fn shape(index: usize, message: &Value, problems: &mut Vec<Problem>) {
             .unwrap_or_default();
         let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
         if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(plain) {
-            broken("M5", format!("'{name}' is no name of a tool"));
+            let what = format!("'{name}' is no name of a tool");
+            problems.push(hard("M5", Some(index), what));
         }
     }
     let answered = Some(text(message, "tool_call_id")).filter(|_| text(message, "role") == "tool");
@@ -97,7 +116,9 @@ fn shape(index: usize, message: &Value, problems: &mut Vec<Problem>) {
         if id.is_empty() || id == "null" {
             problems.push(hard("M5", Some(index), "a call without an id"));
         } else if id.len() != ID || !id.chars().all(|c| c.is_ascii_alphanumeric()) {
-            let what = format!("older versions take ids of nine letters and digits, not '{id}'");
+            let what = format!(
+                "older versions take ids of nine letters and digits, not '{id}'; rename the call and its result"
+            );
             problems.push(soft("M5", Some(index), what));
         }
     }

@@ -6,52 +6,29 @@
 mod anthropic;
 mod bedrock;
 mod gemini;
+mod langchain;
 mod mistral;
 mod openai_chat;
 mod responses;
+mod vercel;
 
 use serde_json::Value;
 
 use super::{Problem, Profile};
 
-/// Whose rules.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Rules {
-    /// OpenAI Chat Completions.
-    OpenAiChat,
-    /// OpenAI Responses.
-    OpenAiResponses,
-    /// Anthropic Messages.
-    Anthropic,
-    /// Bedrock's Converse.
-    Bedrock,
-    /// Gemini's generateContent.
-    Gemini,
-    /// Mistral's chat completions.
-    Mistral,
-}
-
-impl From<Profile> for Rules {
-    fn from(profile: Profile) -> Self {
-        match profile {
-            Profile::OpenAiChat => Self::OpenAiChat,
-            Profile::Anthropic => Self::Anthropic,
-        }
-    }
-}
-
 /// The rules of a provider that a request body breaks, in the order of the body's messages. A hard
 /// problem is one the provider refuses the request for.
 #[must_use]
-pub fn lint(rules: impl Into<Rules>, body: &Value) -> Vec<Problem> {
-    let mut problems = match rules.into() {
-        Rules::OpenAiChat => openai_chat::lint(body),
-        Rules::OpenAiResponses => responses::lint(body),
-        Rules::Anthropic => anthropic::lint(body),
-        Rules::Bedrock => bedrock::lint(body),
-        Rules::Gemini => gemini::lint(body),
-        Rules::Mistral => mistral::lint(body),
+pub fn lint(profile: Profile, body: &Value) -> Vec<Problem> {
+    let mut problems = match profile {
+        Profile::OpenAiChat => openai_chat::lint(body),
+        Profile::OpenAiResponses => responses::lint(body),
+        Profile::Anthropic => anthropic::lint(body),
+        Profile::Bedrock => bedrock::lint(body),
+        Profile::Gemini => gemini::lint(body),
+        Profile::Mistral => mistral::lint(body),
+        Profile::LangChain => langchain::lint(body),
+        Profile::VercelUi => vercel::lint(body),
     };
     problems.sort_by_key(|p| p.index);
     problems
@@ -84,9 +61,10 @@ fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
     list.map(Vec::as_slice).unwrap_or_default()
 }
 
-/// The field of one of two spellings.
-fn named<'a>(value: &'a Value, [one, other]: [&str; 2]) -> Option<&'a Value> {
-    value.get(one).or_else(|| value.get(other))
+/// The field of one of two spellings; null is none.
+fn named<'a>(value: &'a Value, names: [&str; 2]) -> Option<&'a Value> {
+    let mut found = names.iter().filter_map(|name| value.get(name));
+    found.find(|field| !field.is_null())
 }
 
 fn blank(text: &str) -> bool {

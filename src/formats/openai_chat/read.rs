@@ -27,6 +27,10 @@ impl PieceReader for OpenAiChat {
     fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
         read(pieces)
     }
+
+    fn given(&self, messages: &[&Message]) -> Option<Json> {
+        Some(super::write_message(messages.first()?))
+    }
 }
 
 /// Reads records with a trajectory (`traj`), recorded requests with or without their answers, bare

@@ -18,7 +18,7 @@ pub(super) fn repair<'a>(wires: Vec<Wire<'a>>, repairs: &mut Repairs) -> Vec<Wir
     one_spelling(&mut wires);
     wires.iter_mut().for_each(|wire| fill_content(wire));
     wires.retain(|wire| says_something(wire, repairs));
-    let mut wires = pair(wires, repairs);
+    let mut wires = pair(wires, RULES, repairs);
     let mut ids = HashMap::new();
     for wire in wires.iter_mut().filter(|w| w.role == Role::Assistant) {
         unique_ids([wire], &mut ids, "C5", is_older, repairs);
@@ -212,8 +212,29 @@ fn says_something(wire: &Wire<'_>, repairs: &mut Repairs) -> bool {
     rule.is_none()
 }
 
-/// C3, C4, C5: puts the results of a message's calls right behind it.
-fn pair<'a>(wires: Vec<Wire<'a>>, repairs: &mut Repairs) -> Vec<Wire<'a>> {
+/// The names of the rules that bind calls and results.
+#[derive(Clone, Copy)]
+pub(crate) struct PairRules {
+    /// Every call has its result right behind it.
+    pub(crate) answered: &'static str,
+    /// Every result has its call.
+    pub(crate) called: &'static str,
+    /// A call has one result.
+    pub(crate) once: &'static str,
+}
+
+const RULES: PairRules = PairRules {
+    answered: "C3",
+    called: "C4",
+    once: "C5",
+};
+
+/// Puts the results of a message's calls right behind it.
+pub(crate) fn pair<'a>(
+    wires: Vec<Wire<'a>>,
+    rules: PairRules,
+    repairs: &mut Repairs,
+) -> Vec<Wire<'a>> {
     let winners = winners(wires.iter().flat_map(|w| &w.slots).filter(|s| !is_older(s)));
     let places: HashMap<Key, usize> = wires
         .iter()
@@ -238,7 +259,7 @@ fn pair<'a>(wires: Vec<Wire<'a>>, repairs: &mut Repairs) -> Vec<Wire<'a>> {
             continue;
         };
         if is_result(&wire) {
-            unpaired(&wire, &winners, repairs);
+            unpaired(&wire, &winners, rules, repairs);
             continue;
         }
         let calls: Vec<Key> = wire
@@ -249,8 +270,14 @@ fn pair<'a>(wires: Vec<Wire<'a>>, repairs: &mut Repairs) -> Vec<Wire<'a>> {
             .collect();
         let run_end = run_ends.get(n.saturating_add(1)).copied().unwrap_or(n);
         out.push(wire);
+        let found = found(&calls, &winners, &places);
         answer(
-            &calls, run_end, &winners, &places, &mut wires, &mut out, repairs,
+            (&calls, &found),
+            run_end,
+            &mut wires,
+            &mut out,
+            rules.answered,
+            repairs,
         );
     }
     out
@@ -260,57 +287,56 @@ fn is_result(wire: &Wire<'_>) -> bool {
     wire.role == Role::Tool && !wire.slots.iter().any(is_older)
 }
 
-fn unpaired(wire: &Wire<'_>, winners: &HashMap<Key, Key>, repairs: &mut Repairs) {
+fn unpaired(wire: &Wire<'_>, winners: &HashMap<Key, Key>, rules: PairRules, repairs: &mut Repairs) {
     let slot = wire.slots.first();
     let winner = slot
         .and_then(|s| s.answers)
         .and_then(|call| winners.get(&call));
     if winner.is_some() && winner != slot.map(|s| &s.key).as_ref().copied() {
         repairs.add(
-            "C5",
+            rules.once,
             wire.seq,
             "left out a further result of a call that has one",
         );
     } else {
         repairs.add(
-            "C4",
+            rules.called,
             wire.seq,
             "left out a result whose call the window does not hold",
         );
     }
 }
 
-/// Adds the results of these calls, in the order in which they stand, and closes the rest.
+/// Where the results of these calls stand, in the order in which they stand.
+fn found(calls: &[Key], winners: &HashMap<Key, Key>, places: &HashMap<Key, usize>) -> Vec<usize> {
+    let results = calls.iter().filter_map(|call| winners.get(call));
+    let mut found: Vec<usize> = results.filter_map(|r| places.get(r).copied()).collect();
+    found.sort_unstable();
+    found
+}
+
+/// Adds the results of these calls that were found, and closes the rest.
 fn answer<'a>(
-    calls: &[Key],
+    (calls, found): (&[Key], &[usize]),
     run_end: usize,
-    winners: &HashMap<Key, Key>,
-    places: &HashMap<Key, usize>,
     wires: &mut [Option<Wire<'a>>],
     out: &mut Vec<Wire<'a>>,
+    rule: &'static str,
     repairs: &mut Repairs,
 ) {
-    let place_of = |call: &Key| {
-        winners
-            .get(call)
-            .and_then(|result| places.get(result))
-            .copied()
-    };
-    let mut found: Vec<usize> = calls.iter().filter_map(place_of).collect();
-    found.sort_unstable();
     let mut answered: HashSet<Key> = HashSet::new();
     for place in found {
-        let Some(wire) = wires.get_mut(place).and_then(Option::take) else {
+        let Some(wire) = wires.get_mut(*place).and_then(Option::take) else {
             continue;
         };
-        if place >= run_end {
-            repairs.add("C3", wire.seq, "moved a result right behind its call");
+        if *place >= run_end {
+            repairs.add(rule, wire.seq, "moved a result right behind its call");
         }
         answered.extend(wire.slots.iter().filter_map(|s| s.answers));
         out.push(wire);
     }
     for call in calls.iter().filter(|call| !answered.contains(call)) {
-        repairs.add("C3", call.0, "closed a call that has no result here");
+        repairs.add(rule, call.0, "closed a call that has no result here");
         out.push(Wire::made(
             call.0,
             Role::Tool,

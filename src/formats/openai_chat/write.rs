@@ -4,33 +4,82 @@ use std::borrow::Cow;
 
 use super::message;
 use super::repair;
+use crate::formats::dialect::Dialect;
 use crate::formats::json::{self, Writer};
 use crate::formats::media;
 use crate::formats::render::{Mapped, adapt, map_block, map_result};
+use crate::formats::settings::Tool;
 use crate::formats::wire::{Origin, Repairs, Slot, Wire};
-use crate::log::{BlockBody, Json, Part, PartBody, Role, Seq};
+use crate::log::{BlockBody, Json, Message, Part, PartBody, Role, Seq};
 
-/// Writes the `messages` of a body; gives for each the entry that introduced it.
-pub(crate) fn write_messages(
-    body: &mut Writer,
-    wires: Vec<Wire<'_>>,
-    as_is: bool,
-    repairs: &mut Repairs,
-) -> Vec<Seq> {
-    let mut wires: Vec<Wire<'_>> = wires.into_iter().flat_map(split_results).collect();
-    for wire in &mut wires {
-        let map = match wire.role {
-            Role::User => map_user_part,
-            _ => map_part,
-        };
-        adapt(wire, map, repairs);
+/// Chat Completions requests.
+pub(crate) struct Chat;
+
+impl Dialect for Chat {
+    fn format(&self) -> &'static str {
+        super::FORMAT
     }
-    if !as_is {
-        wires = repair::repair(wires, repairs);
+
+    fn title(&self) -> &'static str {
+        "An OpenAI Chat Completions request"
     }
-    let written: Vec<Json> = wires.iter().map(write_wire).collect();
-    body.field("messages", &json::write_array(&written).0);
-    wires.iter().map(|w| w.seq).collect()
+
+    fn read(&self, source: &Json, _: &Message) -> Option<Vec<Message>> {
+        message::read_message(source).map(|message| vec![message])
+    }
+
+    fn message_fields(&self) -> &'static [&'static str] {
+        &["messages"]
+    }
+
+    fn write_mapped(&self, body: &mut Writer, limit: Option<u64>, tools: &[Tool]) {
+        if let Some(limit) = limit {
+            body.field("max_tokens", &limit.to_string());
+        }
+        write_tools(body, tools);
+    }
+
+    fn write_messages(
+        &self,
+        body: &mut Writer,
+        wires: Vec<Wire<'_>>,
+        as_is: bool,
+        repairs: &mut Repairs,
+    ) -> Vec<Seq> {
+        let mut wires: Vec<Wire<'_>> = wires.into_iter().flat_map(split_results).collect();
+        for wire in &mut wires {
+            let map = match wire.role {
+                Role::User => map_user_part,
+                _ => map_part,
+            };
+            adapt(wire, map, repairs);
+        }
+        if !as_is {
+            wires = repair::repair(wires, repairs);
+        }
+        let written: Vec<Json> = wires.iter().map(write_wire).collect();
+        body.field("messages", &json::write_array(&written).0);
+        wires.iter().map(|w| w.seq).collect()
+    }
+}
+
+/// Tools as functions.
+pub(crate) fn write_tools(body: &mut Writer, tools: &[Tool]) {
+    let function = |tool: &Tool| {
+        let mut function = Writer::default();
+        tool.describe(&mut function);
+        if let Some(schema) = &tool.schema {
+            function.field("parameters", &schema.0);
+        }
+        let function = function.finish();
+        let mut out = Writer::default();
+        out.text("type", "function").field("function", &function.0);
+        out.finish()
+    };
+    let tools: Vec<Json> = tools.iter().map(function).collect();
+    if !tools.is_empty() {
+        body.field("tools", &json::write_array(&tools).0);
+    }
 }
 
 fn write_wire(wire: &Wire<'_>) -> Json {
@@ -41,7 +90,7 @@ fn write_wire(wire: &Wire<'_>) -> Json {
 }
 
 /// Every result is a message of its own here.
-fn split_results(mut wire: Wire<'_>) -> Vec<Wire<'_>> {
+pub(crate) fn split_results(mut wire: Wire<'_>) -> Vec<Wire<'_>> {
     let results = wire.slots.iter().filter(|s| s.is_client_result()).count();
     if results == 0 || (wire.slots.len() == 1 && wire.role == Role::Tool) {
         return vec![wire];
@@ -70,7 +119,7 @@ fn split_results(mut wire: Wire<'_>) -> Vec<Wire<'_>> {
     wires
 }
 
-fn map_user_part(part: &Part, origin: Origin) -> Mapped {
+pub(crate) fn map_user_part(part: &Part, origin: Origin) -> Mapped {
     match &part.body {
         PartBody::Block(body) => map_body(body, part, media::to_openai),
         _ => map_part(part, origin),

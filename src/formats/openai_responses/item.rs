@@ -1,11 +1,15 @@
 //! One item of OpenAI Responses and its neutral form.
 
 use crate::formats::json::{self, Writer};
-use crate::formats::{MARK, mark, write_block};
+use crate::formats::{MARK, mark, marked, write_block};
 use crate::log::{
     Author, Block, BlockBody, Fields, Json, Media, Message, Part, PartBody, Role, Shape, Source,
 };
 
+/// The [`mark`] of the message that was a request's instructions.
+pub(super) const INSTRUCTIONS: &str = "instructions";
+/// The [`mark`] of the message that was a request's whole input.
+pub(super) const INPUT: &str = "input";
 /// The [`mark`] of reasoning whose words are its content; of others the mark is `summary`.
 const CONTENT: &str = "content";
 /// The kind of the item that stands for everything before it.
@@ -13,10 +17,15 @@ pub(crate) const COMPACTION: &str = "compaction";
 /// The kind of an item whose content is on the provider's server.
 pub(crate) const REFERENCE: &str = "item_reference";
 
+/// The kind of a tool that is a function.
+pub(super) const FUNCTION: &str = "function";
+/// The kind of a call of a function.
+pub(super) const FUNCTION_CALL: &str = "function_call";
+
 /// A call that the client runs, by its item's kind: the name of the tool where the item has none,
 /// and the field of its arguments.
 const CALLS: [(&str, Option<&str>, &str); 7] = [
-    ("function_call", None, "arguments"),
+    (FUNCTION_CALL, None, "arguments"),
     ("custom_tool_call", None, "input"),
     ("local_shell_call", Some("local_shell"), "action"),
     ("shell_call", Some("shell"), "action"),
@@ -25,7 +34,7 @@ const CALLS: [(&str, Option<&str>, &str); 7] = [
     ("tool_search_call", Some("tool_search"), "arguments"),
 ];
 
-/// What answers them, and the field of the result.
+/// What answers them, in the same order, and the field of the result.
 const RESULTS: [(&str, &str); 7] = [
     ("function_call_output", "output"),
     ("custom_tool_call_output", "output"),
@@ -254,36 +263,121 @@ fn read_block(block: &Json) -> Block {
 /// Writes an item back as it was, of a message that is one item.
 #[must_use]
 pub fn write_item(message: &Message) -> Json {
-    match message.parts.as_slice() {
+    let parts: Vec<&Part> = message.parts.iter().collect();
+    write(&message.role, &parts, message.shape, &message.extra)
+}
+
+/// What a source held, of the message that it became: an item, or a text that stood for one.
+#[must_use]
+pub fn write_given(message: &Message) -> Json {
+    let text = [INSTRUCTIONS, INPUT]
+        .iter()
+        .any(|m| marked(&message.extra, m));
+    let parts: Vec<&Part> = message.parts.iter().collect();
+    let text = plain_text(&parts).filter(|_| text);
+    text.map_or_else(|| write_item(message), json::quoted)
+}
+
+/// Reads a text that stands for a whole message of a request: its instructions, or its input.
+pub(super) fn read_text(field: &str, given: &Json) -> Option<Message> {
+    let text = json::string(given)?;
+    let mut message = match field {
+        INSTRUCTIONS => Message::system(text.as_str()),
+        _ => Message::person(text.as_str()),
+    };
+    message.extra.push(mark(field));
+    message.source = Some(Source {
+        format: super::FORMAT.to_owned(),
+        verbatim: (!json::equal(&json::quoted(&text), given)).then(|| given.clone()),
+        ..Source::default()
+    });
+    Some(message)
+}
+
+/// The text that is all a message says.
+pub(super) fn plain_text<'a>(parts: &[&'a Part]) -> Option<&'a str> {
+    match parts {
         [
             Part {
-                body: PartBody::Block(BlockBody::Opaque(_, whole)),
+                body: PartBody::Block(BlockBody::Text(text)),
                 extra,
             },
-        ] if extra.is_empty() && message.shape == Shape::List && message.extra.is_empty() => {
-            whole.clone()
-        }
-        [part] => write_single(message, part),
-        _ => write_words(message),
+        ] if extra.is_empty() => Some(text),
+        _ => None,
     }
 }
 
-fn write_single(message: &Message, part: &Part) -> Json {
-    let mut out = Writer::default();
-    let marked = json::text_field(&part.extra, MARK);
+/// The kind of item that a part is, where it is one by itself.
+pub(super) fn kind_of(part: &Part) -> Option<String> {
+    let marked = || json::text_field(&part.extra, MARK);
     match &part.body {
-        PartBody::Block(_) => return write_words(message),
+        PartBody::Block(BlockBody::Opaque(kind, _)) => is_item(kind).then(|| kind.clone()),
+        PartBody::Block(_) => None,
+        PartBody::Reasoning { .. } => Some("reasoning".to_owned()),
+        PartBody::Call { .. } => Some(marked().unwrap_or_else(|| FUNCTION_CALL.to_owned())),
+        PartBody::Result { .. } => {
+            Some(marked().unwrap_or_else(|| "function_call_output".to_owned()))
+        }
+    }
+}
+
+/// Whether an opaque block of this kind is an item, and no content of one.
+fn is_item(kind: &str) -> bool {
+    // A content that is no list is one block of this name.
+    let whole = ["content", "output", "tools"].contains(&kind);
+    let content = whole || kind.starts_with("input_") || ["refusal", "text", ""].contains(&kind);
+    !content && !kind.ends_with("_text")
+}
+
+/// Whether items of this kind are calls that a client answers, if no one says otherwise.
+pub(super) fn is_call(kind: &str) -> bool {
+    CALLS.iter().any(|(known, ..)| *known == kind)
+}
+
+/// Whether calls of this kind name their tool.
+pub(super) fn is_named(kind: &str) -> bool {
+    let named = |(known, name, _): &(&str, Option<&str>, _)| *known == kind && name.is_none();
+    CALLS.iter().any(named)
+}
+
+/// The kind of item that answers a call of this kind.
+pub(super) fn answer_to(call: &str) -> Option<&'static str> {
+    let at = CALLS.iter().position(|(known, ..)| *known == call)?;
+    RESULTS.get(at).map(|(kind, _)| *kind)
+}
+
+/// Writes the item that these parts are.
+pub(super) fn write(role: &Role, parts: &[&Part], shape: Shape, extra: &Fields) -> Json {
+    match parts {
+        [
+            Part {
+                body: PartBody::Block(BlockBody::Opaque(kind, whole)),
+                extra: beside,
+            },
+        ] if is_item(kind) && beside.is_empty() && shape == Shape::List && extra.is_empty() => {
+            whole.clone()
+        }
+        [part] if !matches!(part.body, PartBody::Block(_)) => write_single(part),
+        _ => write_words(role, parts, shape, extra),
+    }
+}
+
+fn write_single(part: &Part) -> Json {
+    let mut out = Writer::default();
+    let kind = kind_of(part).unwrap_or_default();
+    out.text("type", &kind);
+    match &part.body {
+        PartBody::Block(_) => {}
         PartBody::Reasoning {
             text, encrypted, ..
         } => {
-            out.text("type", "reasoning");
             // Reasoning from elsewhere is a summary.
             let kept = json::field(&part.extra, "summary").is_some();
-            match marked.as_deref() {
-                Some(CONTENT) => out.field(CONTENT, &write_texts("reasoning_text", text).0),
-                None if kept => &mut out,
-                _ => out.field("summary", &write_texts("summary_text", text).0),
-            };
+            if marked(&part.extra, CONTENT) {
+                out.field(CONTENT, &write_texts("reasoning_text", text).0);
+            } else if !kept {
+                out.field("summary", &write_texts("summary_text", text).0);
+            }
             if let Some(sealed) = encrypted {
                 out.text("encrypted_content", sealed);
             }
@@ -294,14 +388,22 @@ fn write_single(message: &Message, part: &Part) -> Json {
             arguments,
             ..
         } => {
-            let kind = marked.unwrap_or_else(|| "function_call".to_owned());
-            out.text("type", &kind);
             if let Some(id) = id {
                 out.text("call_id", id);
             }
             match CALLS.iter().find(|(known, ..)| *known == kind) {
                 Some((_, Some(_), given)) => {
-                    out.field(given, arguments);
+                    let whole = Json(arguments.clone());
+                    let object = json::object(&whole).is_some();
+                    out.field(
+                        given,
+                        &if object {
+                            whole
+                        } else {
+                            json::quoted(arguments)
+                        }
+                        .0,
+                    );
                 }
                 Some((_, None, given)) => {
                     out.text("name", name).text(given, arguments);
@@ -315,8 +417,6 @@ fn write_single(message: &Message, part: &Part) -> Json {
             shape,
             ..
         } => {
-            let kind = marked.unwrap_or_else(|| "function_call_output".to_owned());
-            out.text("type", &kind);
             let named_by_id = json::text_field(&part.extra, "id") == *call;
             if let Some(call) = call.as_ref().filter(|_| !named_by_id) {
                 out.text("call_id", call);
@@ -330,20 +430,20 @@ fn write_single(message: &Message, part: &Part) -> Json {
     out.fields(&without_marks(&part.extra)).finish()
 }
 
-fn write_words(message: &Message) -> Json {
+fn write_words(role: &Role, parts: &[&Part], shape: Shape, extra: &Fields) -> Json {
     let mut out = Writer::default();
-    out.text("role", message.role.name());
-    let blocks = message.parts.iter().filter_map(|part| match &part.body {
+    out.text("role", role.name());
+    let blocks = parts.iter().filter_map(|part| match &part.body {
         PartBody::Block(body) => Some((body, &part.extra)),
         _ => None,
     });
     let blocks: Vec<_> = blocks.collect();
-    let plain = match message.role {
+    let plain = match role {
         Role::Assistant => "output_text",
         _ => "input_text",
     };
-    write_content(&mut out, "content", &blocks, message.shape, plain);
-    out.fields(&without_marks(&message.extra)).finish()
+    write_content(&mut out, "content", &blocks, shape, plain);
+    out.fields(&without_marks(extra)).finish()
 }
 
 fn write_content(

@@ -1,6 +1,6 @@
 //! OpenAI Responses transcripts.
 
-use super::item::{COMPACTION, REFERENCE, read_item};
+use super::item::{COMPACTION, INPUT, INSTRUCTIONS, REFERENCE, read_item, read_text};
 use crate::formats::detect::{PieceReader, Sniff};
 use crate::formats::input::Piece;
 use crate::formats::record::{self, Records, Story};
@@ -26,6 +26,10 @@ impl PieceReader for OpenAiResponses {
 
     fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
         read(pieces)
+    }
+
+    fn given(&self, messages: &[&Message]) -> Option<Json> {
+        Some(super::write_given(messages.first()?))
     }
 }
 
@@ -81,26 +85,21 @@ impl Records for OpenAiResponses {
         read_item(json).map(|message| vec![message])
     }
 
+    /// What was sent is told as it was sent, before a compaction item as behind it.
     fn tell(&self, story: &mut Story, messages: Vec<Message>) {
         for message in messages {
-            tell(story, message, None);
+            tell_sent(story, message, None);
         }
     }
 
     /// Instructions, and an input that is one text.
     fn before(&self, request: &mut Fields) -> Vec<Message> {
-        let said = |text: &String| !text.is_empty();
-        let words = |json: &Json| json::string(json).filter(said);
-        let instructions = json::take_as(request, "instructions", words).map(Message::system);
-        let input = json::take_as(request, Self::LIST, json::string).map(Message::person);
-        let mut before: Vec<Message> = instructions.into_iter().chain(input).collect();
-        for message in &mut before {
-            message.source = Some(crate::log::Source {
-                format: super::FORMAT.to_owned(),
-                ..crate::log::Source::default()
-            });
-        }
-        before
+        let filled = |json: &Json| {
+            read_text(INSTRUCTIONS, json).filter(|message| !message.words().is_empty())
+        };
+        let instructions = json::take_as(request, INSTRUCTIONS, filled);
+        let input = json::take_as(request, Self::LIST, |json| read_text(INPUT, json));
+        instructions.into_iter().chain(input).collect()
     }
 
     fn is_response(&self, fields: &Fields) -> bool {
@@ -130,21 +129,27 @@ impl Records for OpenAiResponses {
     }
 }
 
-/// Adds an item.
+/// Adds an item that came in the course of a conversation.
 pub(crate) fn tell(story: &mut Story, message: Message, at: Option<Micros>) {
-    let kind = message.parts.first().and_then(|part| match &part.body {
-        PartBody::Block(BlockBody::Opaque(kind, _)) => Some(kind.as_str()),
-        _ => None,
-    });
-    match kind {
-        Some(COMPACTION) => return story.compacted(message, Fields::new(), at),
-        Some(REFERENCE) => {
-            let what = "an item that is on the provider's server, not in this file";
-            story.noted(what, None, true);
-        }
-        _ => {}
+    if opaque_kind(&message) == Some(COMPACTION) {
+        return story.compacted(message, Fields::new(), at);
+    }
+    tell_sent(story, message, at);
+}
+
+fn tell_sent(story: &mut Story, message: Message, at: Option<Micros>) {
+    if opaque_kind(&message) == Some(REFERENCE) {
+        let what = "an item that is on the provider's server, not in this file";
+        story.noted(what, None, true);
     }
     story.item(message, at);
+}
+
+fn opaque_kind(message: &Message) -> Option<&str> {
+    message.parts.first().and_then(|part| match &part.body {
+        PartBody::Block(BlockBody::Opaque(kind, _)) => Some(kind.as_str()),
+        _ => None,
+    })
 }
 
 /// Usage as an answer gives it.

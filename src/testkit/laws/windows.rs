@@ -105,7 +105,7 @@ fn told_by_name(before: &Moment, after: &Moment, visited: &Visited) -> Result<()
 pub(super) fn legality(case: &Case<'_>) -> Found {
     let chat = &case.run()?.world.chat;
     for sent in chat.with_projection(|p| p.sent().to_vec())? {
-        for profile in [Profile::OpenAiChat, Profile::Anthropic] {
+        for profile in Profile::ALL.iter().copied() {
             let body = rendered(chat, sent.fact.seq, profile)?;
             let value: serde_json::Value = serde_json::from_str(&body)?;
             let hard: Vec<_> = lint(profile, &value)

@@ -1,22 +1,15 @@
-//! Messages of `LangChain` in their three spellings: `constructor` objects, `messages_to_dict`, and dumps of
-//! the model; in records of a list, states of a graph, streams of states, or bare.
-//!
-//! A message whose id came before takes that one's place; a `remove` takes it away.
+//! Reading.
 
 use std::collections::HashMap;
 
-use super::blocks::{self, take_content};
-use super::detect::{PieceReader, Sniff};
-use super::input::Piece;
-use super::record::{self, Story};
-use super::{Link, Step, Transcript, Usage, json, mark};
+use super::FORMAT;
+use super::message::{INVALID, OUTER, write_message};
+use crate::formats::blocks::{self, take_content};
+use crate::formats::detect::{PieceReader, Sniff};
+use crate::formats::input::Piece;
+use crate::formats::record::{self, Story};
+use crate::formats::{Link, Step, Transcript, Usage, json, mark};
 use crate::log::{Author, Fields, Json, Message, Micros, Part, PartBody, Role, Shape, Source};
-
-/// The format's name.
-pub const FORMAT: &str = "langchain";
-
-/// The mark of a call whose arguments `LangChain` could not read.
-pub const INVALID: &str = "invalid_tool_calls";
 
 /// The id of a `remove` that takes away all.
 const ALL: &str = "__remove_all__";
@@ -39,6 +32,10 @@ impl PieceReader for LangChain {
 
     fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
         read(pieces)
+    }
+
+    fn given(&self, messages: &[&Message]) -> Option<Json> {
+        Some(write_message(messages.first()?))
     }
 }
 
@@ -69,6 +66,15 @@ fn is_message(fields: &Fields) -> bool {
     let dumped = has("additional_kwargs") || has("response_metadata") || has("tool_call_id");
     let given = has("data") || (dumped && has("content")) || (kind == "remove" && has("id"));
     given && kind_of(&kind).is_some()
+}
+
+/// What a message is, in whatever spelling.
+pub(super) fn kind_of_message(outer: &Fields) -> Option<&'static str> {
+    let named = json::text_field(outer, "type")?;
+    match class(outer) {
+        Some(class) if named == "constructor" => kind_of(&class),
+        _ => kind_of(&named),
+    }
 }
 
 /// The class that a constructor names.
@@ -208,7 +214,7 @@ impl Reading {
 pub(crate) struct Read {
     pub(crate) id: Option<String>,
     /// `None` of a `remove`.
-    message: Option<Message>,
+    pub(super) message: Option<Message>,
     model: Option<String>,
     usage: Option<Usage>,
     is_chunk: bool,
@@ -256,20 +262,24 @@ pub(crate) fn message(json: &Json, format: &str) -> Option<Read> {
     let usage = json::field(&fields, "usage_metadata").and_then(usage_of);
     let message = (kind != "remove").then(|| {
         let (role, author, parts, shape) = said(kind, &mut fields);
+        let mut extra = vec![mark(spelling)];
         if !outer.is_empty() {
-            fields.push(("outer".to_owned(), json::write_object(&outer)));
+            extra.push((OUTER.to_owned(), json::write_object(&outer)));
         }
-        Message {
+        extra.extend(fields);
+        let mut message = Message {
             shape,
-            extra: vec![mark(spelling)],
-            source: Some(Source {
-                format: format.to_owned(),
-                id: id.clone(),
-                around: fields,
-                verbatim: None,
-            }),
+            extra,
             ..Message::new(role, author, parts)
-        }
+        };
+        let again = write_message(&message);
+        message.source = Some(Source {
+            format: format.to_owned(),
+            id: id.clone(),
+            verbatim: (!json::equal(&again, json)).then(|| json.clone()),
+            ..Source::default()
+        });
+        message
     });
     Some(Read {
         id,

@@ -1,27 +1,24 @@
-//! Messages of Amazon Bedrock's Converse: recorded requests and answers, request bodies, answers and
-//! bare messages.
-//!
-//! A block has one field, which says what it is. What that field holds beside what a message has a
-//! place for is an extra of the block under the field's name. Tools that the model's own side runs name
-//! a type.
+//! Reading.
 
-use super::detect::{PieceReader, Sniff};
-use super::input::Piece;
-use super::record::{self, Records, Story};
-use super::{Transcript, Usage, json, mark};
+use super::FORMAT;
+use super::message::{write_message, write_parts};
+use crate::formats::detect::{PieceReader, Sniff};
+use crate::formats::input::Piece;
+use crate::formats::record::{self, Records, Story};
+use crate::formats::{Transcript, Usage, json, mark};
 use crate::log::{
     Author, Block, BlockBody, Fields, Json, Media, Message, Micros, Part, PartBody, Role, Shape,
     Source,
 };
 
-/// The format's name.
-pub const FORMAT: &str = "bedrock-converse";
-
 /// The mark of a result's block that holds JSON, not words.
 pub const JSON_BLOCK: &str = "json";
 
+/// The field of a request that holds instructions, and the mark of a message that stood there.
+pub(super) const SYSTEM: &str = "system";
+
 /// The fields that a block may be.
-const BLOCKS: [&str; 11] = [
+pub(super) const BLOCKS: [&str; 11] = [
     "text",
     "toolUse",
     "toolResult",
@@ -65,6 +62,10 @@ impl PieceReader for BedrockConverse {
     fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
         record::read(self, pieces)
     }
+
+    fn given(&self, messages: &[&Message]) -> Option<Json> {
+        Some(super::write_message(messages))
+    }
 }
 
 /// Blocks without a type, of one field each; text alone may be another's.
@@ -96,18 +97,8 @@ impl Records for BedrockConverse {
     }
 
     fn before(&self, request: &mut Fields) -> Vec<Message> {
-        let system = json::take_as(request, "system", |system| {
-            json::array(system).filter(|blocks| !blocks.is_empty())
-        });
-        let message = |blocks: Vec<Json>| Message {
-            role: Role::System,
-            author: Author::Application,
-            parts: blocks.iter().map(part).collect(),
-            shape: Shape::List,
-            extra: vec![mark("system")],
-            source: Some(source()),
-        };
-        system.map(message).into_iter().collect()
+        let told = json::take_as(request, SYSTEM, system);
+        told.into_iter().collect()
     }
 
     fn is_response(&self, fields: &Fields) -> bool {
@@ -149,7 +140,26 @@ fn source() -> Source {
     }
 }
 
-fn message(json: &Json) -> Option<Vec<Message>> {
+/// Reads a request's instructions; `None` when there are none.
+pub(super) fn system(given: &Json) -> Option<Message> {
+    let blocks = json::array(given).filter(|blocks| !blocks.is_empty())?;
+    let parts: Vec<Part> = blocks.iter().map(part).collect();
+    let again = write_parts(&parts.iter().collect::<Vec<_>>());
+    let verbatim = (!json::equal(&again, given)).then(|| given.clone());
+    Some(Message {
+        role: Role::System,
+        author: Author::Application,
+        parts,
+        shape: Shape::List,
+        extra: vec![mark(SYSTEM)],
+        source: Some(Source {
+            verbatim,
+            ..source()
+        }),
+    })
+}
+
+pub(super) fn message(json: &Json) -> Option<Vec<Message>> {
     let mut extra = json::object(json)?;
     let role = json::take_as(&mut extra, "role", json::string).unwrap_or_default();
     let role = match role.as_str() {
@@ -165,8 +175,6 @@ fn message(json: &Json) -> Option<Vec<Message>> {
         Shape::Absent
     };
     let parts: Vec<Part> = blocks.unwrap_or_default().iter().map(part).collect();
-    let is_result = |part: &Part| matches!(part.body, PartBody::Result { native: None, .. });
-    let mixed = role == Role::User && !parts.is_sorted_by_key(|part| !is_result(part));
     let mut messages = record::apart(Message {
         author: record::author_of(&role),
         role,
@@ -175,9 +183,10 @@ fn message(json: &Json) -> Option<Vec<Message>> {
         extra,
         source: Some(source()),
     });
+    // What stands apart loses its order.
+    let again = write_message(&messages.iter().collect::<Vec<_>>());
     if let Some(source) = messages.first_mut().and_then(|m| m.source.as_mut()) {
-        // The order of what stands apart is lost.
-        source.verbatim = mixed.then(|| json.clone());
+        source.verbatim = (!json::equal(&again, json)).then(|| json.clone());
     }
     Some(messages)
 }

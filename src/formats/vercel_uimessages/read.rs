@@ -1,19 +1,16 @@
-//! UI messages of the AI SDK: records of a list, or bare. A message of the assistant holds many steps:
-//! each is a message of the model, with the results of its calls behind it.
+//! Reading.
 
-use super::detect::{PieceReader, Sniff};
-use super::input::Piece;
-use super::record::{self, Story};
-use super::{Transcript, json, mark};
+use std::collections::HashSet;
+
+use super::FORMAT;
+use super::message::{JSON_OUTPUT, STEP_START, beside, write_message};
+use crate::formats::detect::{PieceReader, Sniff};
+use crate::formats::input::Piece;
+use crate::formats::record::{self, Story};
+use crate::formats::{Transcript, json, mark};
 use crate::log::{
     Author, Block, BlockBody, Fields, Json, Message, Part, PartBody, Role, Shape, Source,
 };
-
-/// The format's name.
-pub const FORMAT: &str = "vercel-uimessages";
-
-/// The mark of a result that is JSON, not words.
-pub const JSON_OUTPUT: &str = "json";
 
 /// The format.
 pub(crate) struct VercelUiMessages;
@@ -32,6 +29,10 @@ impl PieceReader for VercelUiMessages {
 
     fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
         read(pieces)
+    }
+
+    fn given(&self, messages: &[&Message]) -> Option<Json> {
+        Some(write_message(messages))
     }
 }
 
@@ -87,36 +88,102 @@ fn conversation(story: &mut Story, mut fields: Fields) {
 }
 
 fn message(story: &mut Story, whole: Json) {
-    let Some(mut fields) = json::object(&whole) else {
+    let Some(told) = read_message(&whole) else {
         return story.noted("a message that is no object", Some(whole), true);
     };
+    for told in told {
+        match told {
+            Told::Message(message) if message.role == Role::Assistant => {
+                story.history(vec![message]);
+            }
+            Told::Message(message) => story.messages(vec![message], None),
+            Told::Shown(part) => story.noted(kind_of(&part), Some(part), false),
+        }
+    }
+}
+
+/// What a message of the list tells.
+pub(super) enum Told {
+    Message(Message),
+    /// A part that is shown to people and never sent.
+    Shown(Json),
+}
+
+/// Reads a message of the list; `None` when it is no object. What cannot be written back equal as JSON
+/// is kept whole with the first of its messages.
+pub(super) fn read_message(whole: &Json) -> Option<Vec<Told>> {
+    let mut fields = json::object(whole)?;
     let role = json::take_as(&mut fields, "role", json::string).unwrap_or_default();
     let parts = json::take_as(&mut fields, "parts", json::array).unwrap_or_default();
-    let source = Source {
-        format: FORMAT.to_owned(),
-        id: json::text_field(&fields, "id").filter(|id| !id.is_empty()),
-        around: fields,
-        verbatim: None,
+    let mut told = match role.as_str() {
+        "assistant" => Steps::new(fields).tell(&parts),
+        _ => of_others(&role, fields, &parts),
     };
-    if role == "assistant" {
-        return Steps::new(story, source).tell(&parts);
+    let messages = told.iter().filter_map(|told| match told {
+        Told::Message(message) => Some(message),
+        Told::Shown(_) => None,
+    });
+    let messages: Vec<&Message> = messages.collect();
+    let same = !has_alike_calls(&messages) && json::equal(&write_message(&messages), whole);
+    let first = told.iter_mut().find_map(|told| match told {
+        Told::Message(message) => message.source.as_mut(),
+        Told::Shown(_) => None,
+    });
+    if let Some(first) = first.filter(|_| !same) {
+        first.verbatim = Some(whole.clone());
     }
-    let role = match role.as_str() {
+    Some(told)
+}
+
+/// Whether two calls of one step cannot be told apart by their results.
+fn has_alike_calls(messages: &[&Message]) -> bool {
+    messages.iter().any(|message| {
+        let ids = message.parts.iter().filter_map(|part| match &part.body {
+            PartBody::Call { id, .. } => Some(id),
+            _ => None,
+        });
+        let mut seen = HashSet::new();
+        ids.into_iter().any(|id| id.is_none() || !seen.insert(id))
+    })
+}
+
+fn source(fields: &Fields) -> Source {
+    Source {
+        format: FORMAT.to_owned(),
+        id: json::text_field(fields, "id").filter(|id| !id.is_empty()),
+        ..Source::default()
+    }
+}
+
+fn of_others(role: &str, fields: Fields, parts: &[Json]) -> Vec<Told> {
+    let role = match role {
         "user" => Role::User,
         "system" => Role::System,
         // A log knows roles by their names, and what others call theirs means nothing here.
         other => Role::Other(format!("other:{other}")),
     };
-    let (shown, parts): (Vec<&Json>, Vec<&Json>) = parts.iter().partition(|part| is_shown(part));
-    let mut message = Message::new(
-        role.clone(),
-        record::author_of(&role),
-        parts.into_iter().map(part).collect(),
-    );
-    message.shape = Shape::List;
-    message.source = Some(source);
-    story.messages(vec![message], None);
-    shown.into_iter().for_each(|part| note(story, part));
+    let (mut said, mut shown) = (Vec::new(), Vec::new());
+    for (place, whole) in parts.iter().enumerate() {
+        if is_shown(whole) {
+            shown.push((place, whole.clone()));
+        } else {
+            said.push(part(whole));
+        }
+    }
+    let mut message = Message {
+        shape: Shape::List,
+        source: Some(source(&fields)),
+        extra: fields,
+        ..Message::new(role.clone(), record::author_of(&role), said)
+    };
+    if !shown.is_empty() {
+        let count = message.parts.len();
+        message.extra.push(beside(count, &shown));
+    }
+    let shown = shown.into_iter().map(|(_, part)| Told::Shown(part));
+    std::iter::once(Told::Message(message))
+        .chain(shown)
+        .collect()
 }
 
 fn kind_of(part: &Json) -> String {
@@ -128,10 +195,6 @@ fn kind_of(part: &Json) -> String {
 fn is_shown(part: &Json) -> bool {
     let kind = kind_of(part);
     kind.starts_with("data-") || kind.starts_with("source-")
-}
-
-fn note(story: &mut Story, part: &Json) {
-    story.noted(kind_of(part), Some(part.clone()), false);
 }
 
 /// A part that is no tool's.
@@ -165,45 +228,76 @@ fn part(whole: &Json) -> Part {
 }
 
 /// The steps of a message of the assistant, as they are told.
-struct Steps<'a> {
-    story: &'a mut Story,
+struct Steps {
+    told: Vec<Told>,
+    /// What the whole message says; the first step says it.
+    fields: Fields,
     source: Source,
     said: Vec<Part>,
     results: Vec<Part>,
-    told: bool,
+    count: usize,
+    /// The marks of a step that stand before the next part.
+    starts: Vec<(usize, Json)>,
+    /// Parts that no message holds, by their places.
+    beside: Vec<(usize, Json)>,
 }
 
-impl<'a> Steps<'a> {
-    const fn new(story: &'a mut Story, source: Source) -> Self {
+impl Steps {
+    fn new(fields: Fields) -> Self {
         Self {
-            story,
-            source,
+            told: Vec::new(),
+            source: source(&fields),
+            fields,
             said: Vec::new(),
             results: Vec::new(),
-            told: false,
+            count: 0,
+            starts: Vec::new(),
+            beside: Vec::new(),
         }
     }
 
-    fn tell(mut self, parts: &[Json]) {
-        for whole in parts {
+    fn tell(mut self, parts: &[Json]) -> Vec<Told> {
+        for (place, whole) in parts.iter().enumerate() {
             let kind = kind_of(whole);
-            if kind == "step-start" {
+            if kind == STEP_START {
                 self.end();
+                self.starts.push((place, whole.clone()));
             } else if is_shown(whole) {
-                note(self.story, whole);
+                self.beside.push((place, whole.clone()));
+                self.told.push(Told::Shown(whole.clone()));
             } else if kind == "dynamic-tool" || kind.starts_with("tool-") {
                 self.tool(&kind, whole);
             } else {
                 if !self.results.is_empty() {
                     self.end();
                 }
-                self.said.push(part(whole));
+                self.say(part(whole));
             }
         }
         self.end();
-        if !self.told {
+        if self.count == 0 {
             self.model(Vec::new());
         }
+        self.beside.append(&mut self.starts);
+        self.beside.sort_by_key(|(place, _)| *place);
+        let count = parts.len().saturating_sub(self.beside.len());
+        let first = self.told.iter_mut().find_map(|told| match told {
+            Told::Message(message) => Some(message),
+            Told::Shown(_) => None,
+        });
+        if let Some(first) = first.filter(|_| !self.beside.is_empty()) {
+            first.extra.push(beside(count, &self.beside));
+        }
+        self.told
+    }
+
+    fn say(&mut self, mut part: Part) {
+        // Of several marks the last begins the step.
+        if self.starts.pop().is_some() {
+            part.extra.push(mark(STEP_START));
+        }
+        self.beside.append(&mut self.starts);
+        self.said.push(part);
     }
 
     /// A call, and what came of it.
@@ -214,7 +308,7 @@ impl<'a> Steps<'a> {
             None => json::take_as(&mut fields, "toolName", json::string),
         };
         let Some(name) = name.filter(|name| !name.is_empty()) else {
-            return self.said.push(record::opaque(kind, whole));
+            return self.say(record::opaque(kind, whole));
         };
         let id = json::take_as(&mut fields, "toolCallId", json::string);
         let ran = json::field(&fields, "providerExecuted").and_then(json::boolean);
@@ -233,7 +327,7 @@ impl<'a> Steps<'a> {
             arguments: arguments.unwrap_or_default(),
             native,
         };
-        self.said.push(Part {
+        self.say(Part {
             body,
             extra: fields,
         });
@@ -252,20 +346,25 @@ impl<'a> Steps<'a> {
         self.model(said);
         let results = std::mem::take(&mut self.results);
         if !results.is_empty() {
-            let mut message = Message::new(Role::Tool, Author::Tool, results);
-            message.source = Some(self.source.clone());
-            self.story.messages(vec![message], None);
+            self.add(Message::new(Role::Tool, Author::Tool, results));
         }
     }
 
     fn model(&mut self, parts: Vec<Part>) {
-        let mut message = Message::new(Role::Assistant, Author::Model, parts);
-        message.shape = Shape::List;
+        self.add(Message {
+            shape: Shape::List,
+            ..Message::new(Role::Assistant, Author::Model, parts)
+        });
+    }
+
+    fn add(&mut self, mut message: Message) {
         message.source = Some(self.source.clone());
-        // The first step says what the whole message says.
-        self.source.around.clear();
-        self.told = true;
-        self.story.history(vec![message]);
+        message.extra = vec![mark(&self.count.to_string())];
+        message.extra.extend(self.fields.iter().cloned());
+        self.told.push(Told::Message(message));
+        // The further steps say which message they are of.
+        self.fields.retain(|(name, _)| name == "id");
+        self.count = self.count.saturating_add(1);
     }
 }
 

@@ -1,19 +1,18 @@
-//! Mistral chat: OpenAI chat with thinking as a block of content, documents by address, and an
-//! answer that may go on from a `prefix`.
+//! Reading, and writing what was read.
 
-use super::detect::{PieceReader, Shown, Sniff, shown};
-use super::input::Piece;
-use super::json::{self, Writer};
-use super::openai_chat::{self, OpenAiChat};
-use super::record::{self, Records, Story};
-use super::{MARK, Transcript, mark, marked};
-use crate::log::{BlockBody, Fields, Json, Media, Message, Micros, Part, PartBody};
+use std::borrow::Cow;
 
-/// The format's name.
-pub const FORMAT: &str = "mistral-chat";
+use super::FORMAT;
+use crate::formats::detect::{PieceReader, Shown, Sniff, shown};
+use crate::formats::input::Piece;
+use crate::formats::json::{self, Writer};
+use crate::formats::openai_chat::{self, OpenAiChat};
+use crate::formats::record::{self, Records, Story};
+use crate::formats::{MARK, Transcript, mark, marked};
+use crate::log::{BlockBody, Fields, Json, Media, Message, Micros, Part, PartBody, Role, Shape};
 
 /// The kind of a block of thinking, and the [`mark`] of reasoning that stood in one.
-const THINKING: &str = "thinking";
+pub(super) const THINKING: &str = "thinking";
 
 /// The format.
 pub(crate) struct MistralChat;
@@ -39,6 +38,10 @@ impl PieceReader for MistralChat {
 
     fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
         read(pieces)
+    }
+
+    fn given(&self, messages: &[&Message]) -> Option<Json> {
+        Some(write_message(messages.first()?))
     }
 }
 
@@ -99,17 +102,28 @@ pub fn read_message(json: &Json) -> Option<Message> {
 /// Writes a message back as it was.
 #[must_use]
 pub fn write_message(message: &Message) -> Json {
-    let mut message = message.clone();
-    for part in &mut message.parts {
-        if let PartBody::Reasoning { text, .. } = &part.body
-            && marked(&part.extra, THINKING)
-        {
+    let parts: Vec<&Part> = message.parts.iter().collect();
+    write(&message.role, &parts, message.shape, &message.extra)
+}
+
+/// Writes a message of these parts. A tool's message holds one result.
+pub(super) fn write(role: &Role, parts: &[&Part], shape: Shape, extra: &Fields) -> Json {
+    let parts: Vec<Cow<'_, Part>> = parts.iter().map(|part| in_block(part)).collect();
+    let parts: Vec<&Part> = parts.iter().map(Cow::as_ref).collect();
+    openai_chat::write(role, &parts, shape, extra)
+}
+
+/// Thinking as the block that it is in a content.
+fn in_block(part: &Part) -> Cow<'_, Part> {
+    match &part.body {
+        PartBody::Reasoning { text, .. } if marked(&part.extra, THINKING) => {
             let whole = write_thinking(text, &part.extra);
-            part.body = PartBody::Block(BlockBody::Opaque(THINKING.to_owned(), whole));
-            part.extra = Fields::new();
+            let body = PartBody::Block(BlockBody::Opaque(THINKING.to_owned(), whole));
+            let extra = Fields::new();
+            Cow::Owned(Part { body, extra })
         }
+        _ => Cow::Borrowed(part),
     }
-    openai_chat::write_message(&message)
 }
 
 fn own_block(part: &mut Part) {

@@ -1,20 +1,20 @@
-//! Contents of Gemini's `generateContent`: recorded requests and answers, request bodies, answers and
-//! bare contents, in camelCase (the Developer API) and in `snake_case` (Vertex, the Python library).
-//!
-//! A part is a call, a response, media or text by the one field that holds its data. What stands beside
-//! that field (`thoughtSignature`) is the part's extra; what stands inside it and has no place in a
-//! message is an extra of the field's own name. A response's words are its JSON text.
+//! Reading.
 
-use super::detect::{PieceReader, Sniff};
-use super::input::Piece;
-use super::record::{self, Records, Story};
-use super::{Transcript, Usage, json, mark};
+use super::FORMAT;
+use super::content::{write_content, write_instruction};
+use crate::formats::detect::{PieceReader, Sniff};
+use crate::formats::input::Piece;
+use crate::formats::record::{self, Records, Story};
+use crate::formats::{Transcript, Usage, json, mark};
 use crate::log::{
     Author, BlockBody, Fields, Json, Message, Micros, Part, PartBody, Role, Shape, Source,
 };
 
-/// The format's name.
-pub const FORMAT: &str = "gemini-contents";
+/// The mark of a part that holds no data: the empty text that it is read as was not there.
+pub(super) const NO_DATA: &str = "no data";
+
+/// The two spellings of the field of a request's instructions.
+pub(super) const INSTRUCTION: [&str; 2] = ["systemInstruction", "system_instruction"];
 
 /// The format.
 pub(crate) struct GeminiContents;
@@ -41,6 +41,10 @@ impl PieceReader for GeminiContents {
 
     fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
         record::read(self, pieces)
+    }
+
+    fn given(&self, messages: &[&Message]) -> Option<Json> {
+        Some(super::write_content(messages))
     }
 }
 
@@ -86,8 +90,7 @@ impl Records for GeminiContents {
     }
 
     fn before(&self, request: &mut Fields) -> Vec<Message> {
-        let names = ["systemInstruction", "system_instruction"];
-        let taken = names.iter().find_map(|name| {
+        let taken = INSTRUCTION.iter().find_map(|name| {
             let given = json::take_as(request, name, |v| (!json::is_null(v)).then(|| v.clone()))?;
             Some(instruction(name, &given))
         });
@@ -151,7 +154,7 @@ pub(crate) fn usage_of(usage: &Json) -> Option<Usage> {
     })
 }
 
-fn instruction(name: &str, given: &Json) -> Message {
+pub(super) fn instruction(name: &str, given: &Json) -> Message {
     let mut extra = json::object(given).unwrap_or_default();
     let parts = json::take_as(&mut extra, "parts", json::array);
     let words = json::string(given);
@@ -168,14 +171,19 @@ fn instruction(name: &str, given: &Json) -> Message {
             vec![record::opaque("", given)]
         }
     };
+    let again = write_instruction(&parts.iter().collect::<Vec<_>>(), shape, &extra);
     extra.push(mark(name));
+    let verbatim = (!json::equal(&again, given)).then(|| given.clone());
     Message {
         role: Role::System,
         author: Author::Application,
         parts,
         shape,
         extra,
-        source: Some(source(FORMAT)),
+        source: Some(Source {
+            verbatim,
+            ..source(FORMAT)
+        }),
     }
 }
 
@@ -208,8 +216,6 @@ pub(crate) fn content(json: &Json, format: &str) -> Option<Vec<Message>> {
         Shape::Absent
     };
     let parts: Vec<Part> = parts.unwrap_or_default().iter().map(part).collect();
-    let is_result = |part: &Part| matches!(part.body, PartBody::Result { .. });
-    let mixed = !parts.is_sorted_by_key(|part| !is_result(part));
     let mut messages = record::apart(Message {
         author: record::author_of(&role),
         role,
@@ -218,9 +224,10 @@ pub(crate) fn content(json: &Json, format: &str) -> Option<Vec<Message>> {
         extra,
         source: Some(source(format)),
     });
+    // What stands apart loses its order, and a content may lack its role.
+    let again = write_content(&messages.iter().collect::<Vec<_>>());
     if let Some(source) = messages.first_mut().and_then(|m| m.source.as_mut()) {
-        // The order of what stands apart is lost.
-        source.verbatim = mixed.then(|| json.clone());
+        source.verbatim = (!json::equal(&again, json)).then(|| json.clone());
     }
     Some(messages)
 }
@@ -251,7 +258,10 @@ pub(crate) fn part(whole: &Json) -> Part {
     match fields.iter().find(|(_, value)| !json::is_null(value)) {
         Some((name, _)) => record::opaque(name, whole),
         // Dumps of the Python library name every field; here is none of them.
-        None => text_part(String::new(), fields),
+        None => {
+            fields.push(mark(NO_DATA));
+            text_part(String::new(), fields)
+        }
     }
 }
 
