@@ -477,3 +477,34 @@ fn a_compaction_that_was_only_noted_goes_with_what_it_sums_up() {
     let later = chat.plan_redaction(Redact::Message(ids[2])).unwrap();
     assert_eq!(later.logs[0].goes.len(), 1, "the summary is older");
 }
+
+/// A source message that became several is kept as it was with the first of them, where it cannot be
+/// written again from its parts: with the words of another part that goes as well.
+#[test]
+fn the_text_of_a_source_message_goes_with_the_words_of_any_part_of_it() {
+    for words in ["nay!", "the parcel of Zebra & Sons is late"] {
+        let body = format!(
+            r#"{{"messages":[{{"role":"user","content":"go on then"}},
+            {{"role":"assistant","content":[{{"type":"tool_use","id":"a","name":"t","input":{{}}}}]}},
+            {{"role":"user","content":[{{"type":"text","text":{words:?}}},
+            {{"type":"tool_result","tool_use_id":"a","content":"1"}}]}}]}}"#
+        );
+        let format = ctxlog::formats::Format::from_name("anthropic").unwrap();
+        let told = format.read(&mut body.as_bytes(), "f", 1 << 20).unwrap();
+        let store = Store::in_memory();
+        store
+            .import("a", &told[0], Vec::new(), &mut |_| {})
+            .unwrap();
+        let chat = store.existing("a").unwrap();
+        let holding = |text: &str| holding(&chat, text).len();
+        assert_eq!(holding(words), 2, "the message, and the text of its source");
+        let id = chat
+            .with_projection(|p| p.messages().last().unwrap().id)
+            .unwrap();
+        chat.redact(Redact::Message(id)).unwrap();
+        assert_eq!(holding(words), 0);
+        assert_eq!(holding("go on then"), 1);
+        sound(&chat);
+        assert!(chat.plan_redaction(Redact::Message(id)).unwrap().is_done());
+    }
+}

@@ -27,6 +27,8 @@ pub(super) struct Beside {
     source: Option<String>,
     produced_by: Option<Seq>,
     said: Seq,
+    /// The message that keeps the text of the source message which this one is a part of.
+    head: Option<Seq>,
     /// Notes that hold something else.
     pub others: u64,
 }
@@ -39,10 +41,18 @@ impl Beside {
             source: None,
             produced_by: None,
             said: says.seq,
+            head: None,
             others: 0,
         };
-        if let Body::Appended(Appended { produced_by, .. }) = &says.body {
+        if let Body::Appended(Appended {
+            produced_by,
+            same_source,
+            continues,
+            ..
+        }) = &says.body
+        {
             beside.produced_by = *produced_by;
+            beside.head = same_source.or(*continues);
             if let Content::Message(message) = chat.content_of(says, 0)? {
                 beside.source = message.source.as_ref().and_then(|source| source.id.clone());
                 beside.texts = texts(&message);
@@ -58,6 +68,10 @@ impl Beside {
 
     /// The payloads of an entry that hold such words beside messages.
     pub fn held_by(&mut self, chat: &Conversation, entry: &Entry) -> Result<Vec<u32>, Error> {
+        if matches!(entry.body, Body::Appended(_)) {
+            let held = entry.seq < self.said && self.is_source_kept(chat, entry)?;
+            return Ok(held.then_some(0).into_iter().collect());
+        }
         let Some(index) = self.place(entry) else {
             return Ok(Vec::new());
         };
@@ -73,6 +87,23 @@ impl Beside {
         }
         self.others = self.others.saturating_add(u64::from(is_note));
         Ok(Vec::new())
+    }
+
+    /// Whether an earlier message keeps the text of a source message that held these words too: where one
+    /// became several, the first of them has it.
+    fn is_source_kept(&self, chat: &Conversation, entry: &Entry) -> Result<bool, Error> {
+        let Content::Message(message) = chat.content_of(entry, 0)? else {
+            return Ok(false);
+        };
+        let kept = message.source.as_ref().and_then(|s| s.verbatim.as_ref());
+        let Some(kept) = kept else {
+            return Ok(false);
+        };
+        let own = texts(&message);
+        let others = self.texts.iter().filter(|text| !own.contains(text));
+        let told =
+            serde_json::from_str(&kept.0).is_ok_and(|v| others.clone().any(|t| tells(&v, t)));
+        Ok(told || self.head == Some(entry.seq))
     }
 
     /// The payload of an entry that may hold such words.
@@ -108,6 +139,16 @@ impl Beside {
             }
             _ => false,
         }
+    }
+}
+
+/// Whether a text stands in a value.
+fn tells(value: &Value, own: &str) -> bool {
+    match value {
+        Value::String(text) => text.contains(own),
+        Value::Array(each) => each.iter().any(|one| tells(one, own)),
+        Value::Object(fields) => fields.values().any(|one| tells(one, own)),
+        _ => false,
     }
 }
 

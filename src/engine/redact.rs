@@ -322,8 +322,9 @@ impl Conversation {
                 let mut look = || {
                     let mut more = self.taints(entry, &mut tainted)?;
                     if let Some(beside) = &mut beside {
-                        let held = beside.held_by(self, entry)?.into_iter();
-                        more.extend(held.map(|index| (index, Words::Note)));
+                        let mut held = beside.held_by(self, entry)?;
+                        held.retain(|index| !more.iter().any(|(known, _)| known == index));
+                        more.extend(held.into_iter().map(|index| (index, Words::Note)));
                     }
                     Ok(more)
                 };
