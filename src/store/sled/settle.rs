@@ -19,8 +19,8 @@ use crate::store::StoreError;
 /// new place of something after the old one was overwritten. sled writes up to six times what it is
 /// given, so that this is less than one of its segments.
 const APPLIED_BYTES: usize = 64 << 10;
-/// The same where the keys are ahead: then sled writes little more than it is given.
-const AHEAD_BYTES: usize = 256 << 10;
+/// The same where the keys are ahead: then sled writes about three times what it is given.
+const AHEAD_BYTES: usize = 128 << 10;
 /// The bytes of records that are packed at once.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -57,8 +57,9 @@ fn small_block(
 
 /// The new keys from which it is worth to write them ahead of their values.
 const RESERVED_MIN: usize = 24;
-/// How many are written before they are synced; about as many bytes as [`APPLIED_BYTES`].
-const RESERVED_MAX: usize = 512;
+/// How many are written before they are synced. The first of them come into a leaf that is full of values,
+/// and after each ten sled writes it anew with all of these: more of them at once were several segments.
+const RESERVED_MAX: usize = 64;
 
 /// What only one thread at a time has: the tree, to be written.
 #[derive(Debug)]
