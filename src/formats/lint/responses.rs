@@ -140,7 +140,7 @@ fn calls(items: &[Value], chained: bool, problems: &mut Vec<Problem>) {
             if id.is_empty() || !(known.contains(id) || chained) {
                 let what = format!("an output of '{id}' without its call");
                 problems.push(hard("R1", Some(index), what));
-            } else if !done.insert(id) {
+            } else if known.contains(id) && !done.insert(id) {
                 let what = format!("a further output of '{id}'; leave it out");
                 problems.push(soft("R1", Some(index), what));
             }
