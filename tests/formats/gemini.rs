@@ -74,7 +74,8 @@ const ODD: &[&str] = &[
     r#"{"role":"model","parts":[{}, {"text":null,"functionCall":null}]}"#,
     r#"{"role":"user","parts":[{"thought":true},"bare",null,5]}"#,
     r#"{"role":"model","parts":[{"functionCall":{}}]}"#,
-    r#"{"role":"model","parts":[{"functionCall":{"name":"f","args":[1]}}]}"#,
+    // With an id: of two contents in a row that call one name without, a log takes the newer one's first.
+    r#"{"role":"model","parts":[{"functionCall":{"name":"f","id":"o","args":[1]}}]}"#,
     r#"{"role":"model","parts":[{"functionCall":{"name":"f","id":"a"}},{"functionCall":{"name":"f","id":"a"}}]}"#,
     r#"{"role":"model","parts":[{"functionResponse":{"name":"f","response":{}}}]}"#,
     r#"{"role":"user","parts":[{"functionCall":{"name":"f"}}]}"#,
