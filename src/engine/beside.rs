@@ -100,9 +100,9 @@ impl Beside {
             return Ok(false);
         };
         let own = texts(&message);
-        let others = self.texts.iter().filter(|text| !own.contains(text));
-        let told =
-            serde_json::from_str(&kept.0).is_ok_and(|v| others.clone().any(|t| tells(&v, t)));
+        let mut others = self.texts.clone();
+        others.retain(|text| !own.contains(text));
+        let told = serde_json::from_str(&kept.0).is_ok_and(|value| tells(&value, &others, None));
         Ok(told || self.head == Some(entry.seq))
     }
 
@@ -123,31 +123,22 @@ impl Beside {
 
     fn holds(&self, text: &str) -> bool {
         match serde_json::from_str::<Value>(text) {
-            Ok(value) => self.holds_in(&value),
+            Ok(value) => tells(&value, &self.texts, self.source.as_deref()),
             Err(_) => self.texts.iter().any(|own| text.contains(own)),
-        }
-    }
-
-    fn holds_in(&self, value: &Value) -> bool {
-        match value {
-            Value::String(text) => self.texts.iter().any(|own| text.contains(own)),
-            Value::Array(each) => each.iter().any(|one| self.holds_in(one)),
-            Value::Object(fields) => {
-                let id = fields.get("uuid").and_then(Value::as_str);
-                let same = id.is_some() && id == self.source.as_deref();
-                same || fields.values().any(|one| self.holds_in(one))
-            }
-            _ => false,
         }
     }
 }
 
-/// Whether a text stands in a value.
-fn tells(value: &Value, own: &str) -> bool {
+/// Whether one of these texts stands in a value, or an object of it is the source's own by its id.
+fn tells(value: &Value, texts: &[String], source: Option<&str>) -> bool {
     match value {
-        Value::String(text) => text.contains(own),
-        Value::Array(each) => each.iter().any(|one| tells(one, own)),
-        Value::Object(fields) => fields.values().any(|one| tells(one, own)),
+        Value::String(text) => texts.iter().any(|own| text.contains(own)),
+        Value::Array(each) => each.iter().any(|one| tells(one, texts, source)),
+        Value::Object(fields) => {
+            let id = fields.get("uuid").and_then(Value::as_str);
+            let same = id.is_some() && id == source;
+            same || fields.values().any(|one| tells(one, texts, source))
+        }
         _ => false,
     }
 }

@@ -77,9 +77,7 @@ impl Conversation {
         };
         self.with_projection(|p| p.messages().iter().rev().find_map(called))
     }
-}
 
-impl Conversation {
     /// The tool call whose result is the answer of a sub-agent with this id.
     fn call_of_agent(&self, agent: &str) -> Result<Option<Call>, Error> {
         let answered = |message: &MessageState| {
