@@ -4,7 +4,7 @@
 use super::detect::{PieceReader, Sniff};
 use super::input::Piece;
 use super::record::{self, Story};
-use super::{MARK, Transcript, json, mark, marked};
+use super::{Transcript, json, mark, marked, without_marks};
 use crate::log::{
     Author, Block, BlockBody, Fields, Json, Media, Message, Part, PartBody, Role, Shape, Source,
 };
@@ -255,6 +255,5 @@ fn write_part(part: &Part) -> Json {
             }
         }
     }
-    let kept = part.extra.iter().filter(|(name, _)| name != MARK);
-    out.fields(&kept.cloned().collect()).finish()
+    out.fields(&without_marks(&part.extra)).finish()
 }

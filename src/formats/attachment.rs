@@ -1,6 +1,6 @@
 //! What a media block holds, whatever provider's terms it is in.
 
-use super::json;
+use super::json::{self, Writer};
 use crate::log::{Fields, Json};
 
 /// The content of a media block.
@@ -93,6 +93,20 @@ impl Attachment {
             url: url.to_owned(),
             mime: mime.map(str::to_owned),
         })
+    }
+}
+
+/// A block of a text.
+pub(crate) fn text_block(words: &str) -> Json {
+    let mut out = Writer::default();
+    out.text("type", "text").text("text", words).finish()
+}
+
+/// A media block that is plain text, as a block of a text.
+pub(crate) fn as_text(block: &Json) -> Option<Json> {
+    match Attachment::read(block)? {
+        Attachment::Words(words) => Some(text_block(&words)),
+        _ => None,
     }
 }
 

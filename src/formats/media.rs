@@ -3,6 +3,14 @@
 use super::json::{self, Writer};
 use crate::log::{Fields, Json};
 
+/// A mapped block, where it is a text: of a role that takes no media, a document that is text still is one.
+pub(crate) fn text_only(mapped: Option<Json>) -> Option<Json> {
+    mapped.filter(|mapped| {
+        let fields = json::object(mapped).unwrap_or_default();
+        json::text_field(&fields, "type").as_deref() == Some("text")
+    })
+}
+
 /// A media block as OpenAI chat content; `None` where it has no counterpart there.
 pub(crate) fn to_openai(block: &Json) -> Option<Json> {
     let fields = json::object(block)?;

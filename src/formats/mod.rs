@@ -48,7 +48,7 @@ pub use detect::{Format, Reader, Sniff, detect};
 pub use render::{DEFAULT_MAX_TOKENS, RENDERER_VERSION, Rendered, render};
 
 pub use crate::log::Usage;
-use crate::log::{BlockBody, Fields, Json, Message, Micros, Seq};
+use crate::log::{BlockBody, Fields, Json, Message, Micros, Part, Role, Seq, Shape};
 
 /// The name of a field that readers add where a source has several spellings of one thing, so
 /// that writing can choose the same again: the message field or role a part or message stood in.
@@ -72,6 +72,19 @@ pub(crate) fn marked(extra: &Fields, spelling: &str) -> bool {
 pub(crate) fn without_marks(extra: &Fields) -> Fields {
     let unmarked = extra.iter().filter(|(name, _)| name != MARK);
     unmarked.cloned().collect()
+}
+
+/// Writes messages that were one source message as one.
+pub(crate) fn write_together(
+    messages: &[&Message],
+    write: impl FnOnce(&Role, &[&Part], Shape, &Fields) -> Json,
+) -> Json {
+    let first = messages.first();
+    let role = first.map_or(&Role::User, |m| &m.role);
+    let shape = first.map_or(Shape::List, |m| m.shape);
+    let parts: Vec<&Part> = messages.iter().flat_map(|m| &m.parts).collect();
+    let extra: Fields = messages.iter().flat_map(|m| m.extra.clone()).collect();
+    write(role, &parts, shape, &extra)
 }
 
 /// A text as a value: itself where it is JSON and not nested deeper than bodies are read, else a

@@ -3,7 +3,7 @@
 use super::json::{self, Writer};
 use super::wire::{Origin, Repairs, Slot, Wire, gather};
 use super::{Item, Profile, Repair, settings};
-use crate::log::{BlockBody, Fields, Json, Part, PartBody, Seq};
+use crate::log::{BlockBody, Fields, Json, Part, PartBody, Role, Seq};
 
 /// The output limit an Anthropic request gets where its settings name none: the field is required.
 pub const DEFAULT_MAX_TOKENS: u64 = 4096;
@@ -87,12 +87,7 @@ fn whole_text(body: String, repairs: &mut Repairs) -> String {
     }
     let mended = json::mend_surrogates(&body);
     if mended != body {
-        let message = "wrote halves of surrogate pairs as U+FFFD".to_owned();
-        repairs.0.push(Repair {
-            rule: "text",
-            message,
-            seq: None,
-        });
+        repairs.add_to_body("text", "wrote halves of surrogate pairs as U+FFFD");
     }
     mended
 }
@@ -102,6 +97,72 @@ pub(crate) enum Mapped {
     Kept,
     Changed(Part, &'static str),
     Dropped(&'static str),
+}
+
+impl Mapped {
+    /// Without what stood beside the content of a part that changed.
+    pub(crate) fn bare(mut self) -> Self {
+        if let Self::Changed(part, _) = &mut self {
+            part.extra.clear();
+        }
+        self
+    }
+}
+
+/// Maps a part that is a block; `place` as for [`map_block`]. Of another part nothing changes.
+pub(crate) fn map_body(part: &Part, place: impl Fn(&Json) -> Option<Json>) -> Mapped {
+    let PartBody::Block(body) = &part.body else {
+        return Mapped::Kept;
+    };
+    let Some((body, what)) = map_block(body, place) else {
+        return Mapped::Kept;
+    };
+    let extra = part.extra.clone();
+    let body = PartBody::Block(body);
+    Mapped::Changed(Part { body, extra }, what)
+}
+
+/// Maps a part that is no block for a provider that takes only reasoning without a seal, and runs no
+/// tools of its own: what another ran is told of in words.
+pub(crate) fn map_other(part: &Part, origin: Origin, place: fn(&Json) -> Option<Json>) -> Mapped {
+    match &part.body {
+        PartBody::Reasoning {
+            signature: None,
+            encrypted: None,
+            ..
+        } if origin == Origin::Made => Mapped::Kept,
+        PartBody::Reasoning { .. } => Mapped::Dropped("left out another provider's reasoning"),
+        PartBody::Block(_) | PartBody::Call { native: None, .. } => Mapped::Kept,
+        PartBody::Call { name, .. } => {
+            let text = format!("[the provider ran {name}; its result is not shown here]");
+            Mapped::Changed(
+                Part::text(text),
+                "put a text where another provider ran a tool",
+            )
+        }
+        PartBody::Result {
+            native: Some(_), ..
+        } => Mapped::Dropped("left out the result of a tool that another provider ran"),
+        PartBody::Result { .. } => map_result(part, place, origin == Origin::Foreign),
+    }
+}
+
+/// Maps a message of another provider for a list in which only the model calls; says whether anything of
+/// it is left.
+pub(crate) fn keep_mapped(
+    wire: &mut Wire<'_>,
+    map: fn(&Part, Origin) -> Mapped,
+    repairs: &mut Repairs,
+) -> bool {
+    if matches!(wire.origin, Origin::Same | Origin::Kin) {
+        return true;
+    }
+    let said_something = !wire.slots.is_empty();
+    adapt(wire, map, repairs);
+    if wire.role != Role::Assistant && wire.retain(|slot| !slot.is_client_call()) > 0 {
+        repairs.add("map", wire.seq, "left out calls that no model made");
+    }
+    !said_something || !wire.slots.is_empty()
 }
 
 /// Maps the parts of a message that is not of the profile's format.

@@ -3,8 +3,8 @@
 
 use super::dialect::Dialect;
 use super::json::{self, Writer};
+use super::render;
 use super::wire::Repairs;
-use super::{Repair, render};
 use crate::log::{Fields, Json};
 
 /// A tool that the client runs.
@@ -68,12 +68,7 @@ pub(crate) fn write(
     let (tools, whole) = tools(settings);
     dialect.write_mapped(body, limit(settings), &tools);
     if !whole {
-        let message = "left out tools that another provider runs".to_owned();
-        repairs.0.push(Repair {
-            rule: "map",
-            message,
-            seq: None,
-        });
+        repairs.add_to_body("map", "left out tools that another provider runs");
     }
 }
 

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use super::dialect::Dialect;
+use super::json::{self, Writer};
 use super::{Item, Repair};
 use crate::log::{BlockBody, Fields, Json, Message, Part, PartBody, Role, Seq, Shape};
 use crate::planted::{Bug, planted};
@@ -142,6 +143,17 @@ impl<'a> Wire<'a> {
     /// Whether repairs left nothing of it.
     pub(crate) fn is_emptied(&self) -> bool {
         self.touched && self.slots.is_empty()
+    }
+
+    /// The message as its source wrote it, where that still says the same; else as `write` does.
+    pub(crate) fn written(
+        &self,
+        write: impl FnOnce(&Role, &[&Part], Shape, &Fields) -> Json,
+    ) -> Json {
+        match self.verbatim {
+            Some(verbatim) => verbatim.clone(),
+            None => write(&self.role, &self.parts(), self.shape, &self.extra),
+        }
     }
 
     pub(crate) fn parts(&self) -> Vec<&Part> {
@@ -284,6 +296,15 @@ fn find_verbatim(wire: &mut Wire<'_>, dialect: &dyn Dialect) {
 pub(crate) struct Repairs(pub(crate) Vec<Repair>);
 
 impl Repairs {
+    /// What was done to the body, and to no message of it.
+    pub(crate) fn add_to_body(&mut self, rule: &'static str, message: impl Into<String>) {
+        self.0.push(Repair {
+            rule,
+            message: message.into(),
+            seq: None,
+        });
+    }
+
     pub(crate) fn add(&mut self, rule: &'static str, seq: Seq, message: impl Into<String>) {
         self.0.push(Repair {
             rule,
@@ -291,6 +312,23 @@ impl Repairs {
             seq: Some(seq),
         });
     }
+}
+
+/// Writes messages as a list in a field; gives for each the entry that introduced it.
+pub(crate) fn write_list(
+    body: &mut Writer,
+    field: &str,
+    wires: &[Wire<'_>],
+    write: impl Fn(&Wire<'_>) -> Json,
+) -> Vec<Seq> {
+    let written: Vec<Json> = wires.iter().map(write).collect();
+    body.field(field, &json::write_array(&written).0);
+    wires.iter().map(|wire| wire.seq).collect()
+}
+
+/// Whether a part is a text without words.
+pub(crate) fn is_blank_text(part: &Part) -> bool {
+    matches!(&part.body, PartBody::Block(BlockBody::Text(text)) if text.trim().is_empty())
 }
 
 /// For every call the one result that stands for it: the first final one, else the newest interim

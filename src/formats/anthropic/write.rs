@@ -5,11 +5,11 @@ use super::repair;
 use crate::formats::dialect::Dialect;
 use crate::formats::json::{self, Writer};
 use crate::formats::media;
-use crate::formats::render::{DEFAULT_MAX_TOKENS, Mapped, adapt, map_block, map_call, map_result};
+use crate::formats::render::{DEFAULT_MAX_TOKENS, Mapped, adapt, map_body, map_call, map_result};
 use crate::formats::settings::Tool;
-use crate::formats::wire::{Origin, Repairs, Wire};
+use crate::formats::wire::{Origin, Repairs, Wire, is_blank_text, write_list};
 use crate::formats::{claude_code, marked};
-use crate::log::{BlockBody, Fields, Json, Message, Part, PartBody, Role, Seq, Shape};
+use crate::log::{Fields, Json, Message, Part, PartBody, Role, Seq, Shape};
 
 /// Messages requests.
 pub(crate) struct Messages;
@@ -83,20 +83,14 @@ impl Dialect for Messages {
         if let Some(system) = write_system(&system) {
             body.field("system", &system.0);
         }
-        let written: Vec<Json> = wires.iter().map(write_wire).collect();
-        body.field("messages", &json::write_array(&written).0);
-        wires.iter().map(|w| w.seq).collect()
+        write_list(body, "messages", &wires, write_wire)
     }
 }
 
 fn write_wire(wire: &Wire<'_>) -> Json {
-    match wire.verbatim {
-        Some(verbatim) => verbatim.clone(),
-        None => {
-            let role = message::role_name(&wire.role);
-            message::write(role, &wire.parts(), wire.shape, &wire.extra)
-        }
-    }
+    wire.written(|role, parts, shape, extra| {
+        message::write(message::role_name(role), parts, shape, extra)
+    })
 }
 
 fn write_system(system: &[Wire<'_>]) -> Option<Json> {
@@ -119,10 +113,6 @@ fn write_system(system: &[Wire<'_>]) -> Option<Json> {
             message::write_content(&parts, Shape::List)
         }
     }
-}
-
-fn is_blank_text(part: &Part) -> bool {
-    matches!(&part.body, PartBody::Block(BlockBody::Text(text)) if text.trim().is_empty())
 }
 
 /// Parts instructions from the conversation: what stood in the `system` field, what another
@@ -162,16 +152,7 @@ fn hoist<'a>(
 fn map_part(part: &Part, origin: Origin) -> Mapped {
     let foreign = origin == Origin::Foreign;
     match &part.body {
-        PartBody::Block(body) => match map_block(body, media::to_anthropic) {
-            Some((body, what)) => Mapped::Changed(
-                Part {
-                    body: PartBody::Block(body),
-                    extra: part.extra.clone(),
-                },
-                what,
-            ),
-            None => Mapped::Kept,
-        },
+        PartBody::Block(_) => map_body(part, media::to_anthropic),
         PartBody::Reasoning {
             signature,
             encrypted,

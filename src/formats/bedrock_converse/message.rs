@@ -2,17 +2,13 @@
 
 use super::read::JSON_BLOCK;
 use crate::formats::json::{self, Writer};
-use crate::formats::{marked, value_or_text, without_marks};
+use crate::formats::{marked, value_or_text, without_marks, write_together};
 use crate::log::{Block, BlockBody, Fields, Json, Message, Part, PartBody, Role, Shape};
 
 /// Writes the messages of one source message back as it was.
 #[must_use]
 pub fn write_message(messages: &[&Message]) -> Json {
-    let role = messages.first().map_or(&Role::User, |m| &m.role);
-    let shape = messages.first().map_or(Shape::List, |m| m.shape);
-    let parts: Vec<&Part> = messages.iter().flat_map(|m| &m.parts).collect();
-    let extra: Fields = messages.iter().flat_map(|m| m.extra.clone()).collect();
-    write(role, &parts, shape, &extra)
+    write_together(messages, write)
 }
 
 /// Writes a message of these parts.

@@ -4,12 +4,13 @@
 use std::collections::{HashMap, HashSet};
 
 use super::read::{BLOCKS, JSON_BLOCK};
-use super::write::is_blank;
 use crate::formats::json;
 use crate::formats::openai_chat::opener;
 use crate::formats::pair::{Rules, Side, orphans, pair, results_apart, side};
 use crate::formats::render::{Mapped, map_call};
-use crate::formats::wire::{Origin, Repairs, Slot, Wire, beginning, name_calls, unique_ids};
+use crate::formats::wire::{
+    Origin, Repairs, Slot, Wire, beginning, is_blank_text, name_calls, unique_ids,
+};
 use crate::formats::{MARK, marked, record};
 use crate::log::{Block, BlockBody, Json, Part, PartBody, Role, Shape};
 
@@ -47,7 +48,8 @@ pub(super) fn clean(wires: &mut Vec<Wire<'_>>, repairs: &mut Repairs) {
     orphans(wires, "B3", repairs);
     wires.iter_mut().for_each(|wire| blank_text(wire, repairs));
     wires.retain(|wire| {
-        let keep = wire.role.is_instruction() || !wire.slots.iter().all(is_blank);
+        let keep =
+            wire.role.is_instruction() || !wire.parts().iter().all(|part| is_blank_text(part));
         if !keep {
             repairs.add("B6", wire.seq, "left out an empty message");
         }

@@ -3,14 +3,14 @@
 use super::message::{write, write_parts};
 use super::read::{SYSTEM, message, system};
 use super::repair;
-use crate::formats::attachment::{Attachment, ending_of};
+use crate::formats::attachment::{Attachment, as_text, ending_of, text_block};
 use crate::formats::dialect::Dialect;
 use crate::formats::json::{self, Writer};
 use crate::formats::marked;
-use crate::formats::render::{Mapped, adapt, map_block, map_call, map_result};
+use crate::formats::render::{Mapped, adapt, map_body, map_call, map_result};
 use crate::formats::settings::Tool;
-use crate::formats::wire::{Origin, Repairs, Slot, Wire, hoist};
-use crate::log::{BlockBody, Json, Message, Part, PartBody, Role, Seq};
+use crate::formats::wire::{Origin, Repairs, Wire, hoist, write_list};
+use crate::log::{Json, Message, Part, PartBody, Role, Seq};
 
 /// Converse requests.
 pub(crate) struct Converse;
@@ -82,9 +82,7 @@ impl Dialect for Converse {
             declare(body, &wires, repairs);
         }
         write_system(body, &system);
-        let written: Vec<Json> = wires.iter().map(write_wire).collect();
-        body.field("messages", &json::write_array(&written).0);
-        wires.iter().map(|w| w.seq).collect()
+        write_list(body, "messages", &wires, |wire| wire.written(write))
     }
 }
 
@@ -129,19 +127,8 @@ fn declare(body: &mut Writer, wires: &[Wire<'_>], repairs: &mut Repairs) {
     };
     let tools: Vec<Tool> = names.iter().map(tool).collect();
     Converse.write_mapped(body, None, &tools);
-    let message = "declared the tools that the messages call: the settings declare none".to_owned();
-    repairs.0.push(crate::formats::Repair {
-        rule: "B8",
-        message,
-        seq: None,
-    });
-}
-
-fn write_wire(wire: &Wire<'_>) -> Json {
-    match wire.verbatim {
-        Some(verbatim) => verbatim.clone(),
-        None => write(&wire.role, &wire.parts(), wire.shape, &wire.extra),
-    }
+    let message = "declared the tools that the messages call: the settings declare none";
+    repairs.add_to_body("B8", message);
 }
 
 fn write_system(body: &mut Writer, system: &[Wire<'_>]) {
@@ -164,7 +151,7 @@ fn write_system(body: &mut Writer, system: &[Wire<'_>]) {
 /// Only a user's message holds media.
 fn map_user_part(part: &Part, origin: Origin) -> Mapped {
     match &part.body {
-        PartBody::Block(body) => changed(part, map_block(body, media)),
+        PartBody::Block(_) => map_body(part, media),
         _ => map_part(part, origin),
     }
 }
@@ -172,7 +159,7 @@ fn map_user_part(part: &Part, origin: Origin) -> Mapped {
 fn map_part(part: &Part, origin: Origin) -> Mapped {
     let foreign = origin == Origin::Foreign;
     match &part.body {
-        PartBody::Block(body) => changed(part, map_block(body, words)),
+        PartBody::Block(_) => map_body(part, as_text),
         PartBody::Reasoning {
             signature,
             encrypted,
@@ -188,27 +175,6 @@ fn map_part(part: &Part, origin: Origin) -> Mapped {
         PartBody::Call { .. } | PartBody::Result { .. } => {
             Mapped::Dropped("left out a tool that another provider ran")
         }
-    }
-}
-
-fn changed(part: &Part, mapped: Option<(BlockBody, &'static str)>) -> Mapped {
-    let Some((body, what)) = mapped else {
-        return Mapped::Kept;
-    };
-    let extra = part.extra.clone();
-    let body = PartBody::Block(body);
-    Mapped::Changed(Part { body, extra }, what)
-}
-
-fn text_block(words: &str) -> Json {
-    let mut out = Writer::default();
-    out.text("type", "text").text("text", words).finish()
-}
-
-fn words(block: &Json) -> Option<Json> {
-    match Attachment::read(block)? {
-        Attachment::Words(words) => Some(text_block(&words)),
-        _ => None,
     }
 }
 
@@ -259,9 +225,4 @@ fn document_name(block: &Json) -> String {
     let mix = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     let hash = block.0.bytes().fold(0x811c_9dc5, mix);
     format!("document {hash:08x}")
-}
-
-/// Whether a slot is a text without words.
-pub(super) fn is_blank(slot: &Slot<'_>) -> bool {
-    matches!(&slot.part.body, PartBody::Block(BlockBody::Text(text)) if text.trim().is_empty())
 }

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use super::content::{write, write_instruction};
 use super::read::{INSTRUCTION, content, instruction};
 use super::repair;
-use crate::formats::attachment::Attachment;
+use crate::formats::attachment::{Attachment, as_text, text_block};
 use crate::formats::dialect::Dialect;
 use crate::formats::json::{self, Writer};
-use crate::formats::render::{Mapped, adapt, map_block, map_call, marker, plain_words};
+use crate::formats::render::{Mapped, adapt, map_body, map_call, marker, plain_words};
 use crate::formats::settings::Tool;
-use crate::formats::wire::{Key, Origin, Repairs, Slot, Wire, hoist};
+use crate::formats::wire::{Key, Origin, Repairs, Slot, Wire, hoist, write_list};
 use crate::formats::{MARK, adk_session, gemini_cli, marked, record};
 use crate::log::{
     Block, BlockBody, Fields, Json, Media, Message, Part, PartBody, Role, Seq, Shape,
@@ -104,20 +104,15 @@ impl Dialect for GenerateContent {
             wires = repair::repair(wires, repairs);
         }
         write_system(body, &system);
-        let written: Vec<Json> = wires.iter().map(write_wire).collect();
-        body.field("contents", &json::write_array(&written).0);
-        wires.iter().map(|w| w.seq).collect()
+        write_list(body, "contents", &wires, write_wire)
     }
 }
 
 fn write_wire(wire: &Wire<'_>) -> Json {
-    match (wire.verbatim, wire.origin, &wire.role) {
-        (Some(verbatim), _, _) => verbatim.clone(),
-        (None, Origin::Made | Origin::Foreign, Role::Other(_)) => {
-            write(&Role::User, &wire.parts(), wire.shape, &wire.extra)
-        }
-        _ => write(&wire.role, &wire.parts(), wire.shape, &wire.extra),
-    }
+    wire.written(|role, parts, shape, extra| match (wire.origin, role) {
+        (Origin::Made | Origin::Foreign, Role::Other(_)) => write(&Role::User, parts, shape, extra),
+        _ => write(role, parts, shape, extra),
+    })
 }
 
 /// The field that instructions stood in.
@@ -157,7 +152,7 @@ fn write_system(body: &mut Writer, system: &[Wire<'_>]) {
 
 fn map_part(part: &Part, origin: Origin) -> Mapped {
     match &part.body {
-        PartBody::Block(body) => changed(part, map_block(body, media)),
+        PartBody::Block(_) => map_body(part, media),
         PartBody::Reasoning { encrypted, .. } => {
             if origin == Origin::Foreign || encrypted.is_some() {
                 return Mapped::Dropped("left out another provider's reasoning");
@@ -180,30 +175,9 @@ fn map_part(part: &Part, origin: Origin) -> Mapped {
 /// Instructions are texts.
 fn map_instruction(part: &Part, origin: Origin) -> Mapped {
     match &part.body {
-        PartBody::Block(body) => changed(part, map_block(body, words)),
+        PartBody::Block(_) => map_body(part, as_text),
         PartBody::Reasoning { .. } => Mapped::Dropped("left out reasoning among instructions"),
         _ => map_part(part, origin),
-    }
-}
-
-fn changed(part: &Part, mapped: Option<(BlockBody, &'static str)>) -> Mapped {
-    let Some((body, what)) = mapped else {
-        return Mapped::Kept;
-    };
-    let extra = part.extra.clone();
-    let body = PartBody::Block(body);
-    Mapped::Changed(Part { body, extra }, what)
-}
-
-fn text_block(words: &str) -> Json {
-    let mut out = Writer::default();
-    out.text("type", "text").text("text", words).finish()
-}
-
-fn words(block: &Json) -> Option<Json> {
-    match Attachment::read(block)? {
-        Attachment::Words(words) => Some(text_block(&words)),
-        _ => None,
     }
 }
 
@@ -344,7 +318,7 @@ pub(super) fn framed(part: &mut Part) -> (Vec<Part>, Option<&'static str>) {
             }
             BlockBody::Media(kind, whole) => (kind, whole),
         };
-        match (media(&whole), words(&whole)) {
+        match (media(&whole), as_text(&whole)) {
             (_, Some(text)) => texts.extend(json::text_field(
                 &json::object(&text).unwrap_or_default(),
                 "text",

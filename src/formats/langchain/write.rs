@@ -3,13 +3,13 @@
 use super::message;
 use super::repair;
 use crate::formats::dialect::Dialect;
-use crate::formats::json::{self, Writer};
+use crate::formats::json::Writer;
 use crate::formats::media;
 use crate::formats::openai_chat::{map_user_part, split_results};
-use crate::formats::render::{Mapped, adapt, map_result};
+use crate::formats::render::{Mapped, keep_mapped, map_result};
 use crate::formats::settings::Tool;
-use crate::formats::wire::{Origin, Repairs, Wire};
-use crate::log::{Json, Message, Part, PartBody, Role, Seq};
+use crate::formats::wire::{Origin, Repairs, Wire, write_list};
+use crate::log::{Json, Message, Part, PartBody, Seq};
 
 /// Lists of messages.
 pub(crate) struct Messages;
@@ -54,34 +54,16 @@ impl Dialect for Messages {
         repairs: &mut Repairs,
     ) -> Vec<Seq> {
         let mut wires: Vec<Wire<'_>> = wires.into_iter().flat_map(split_results).collect();
-        wires.retain_mut(|wire| keep_mapped(wire, repairs));
+        wires.retain_mut(|wire| keep_mapped(wire, map_part, repairs));
         if !as_is {
             wires = repair::repair(wires, repairs);
         }
-        let written: Vec<Json> = wires.iter().map(write_wire).collect();
-        body.field("messages", &json::write_array(&written).0);
-        wires.iter().map(|w| w.seq).collect()
+        write_list(body, "messages", &wires, write_wire)
     }
 }
 
 pub(super) fn write_wire(wire: &Wire<'_>) -> Json {
-    match wire.verbatim {
-        Some(verbatim) => verbatim.clone(),
-        None => message::write(&wire.role, &wire.parts(), wire.shape, &wire.extra),
-    }
-}
-
-/// Maps a message of another provider; says whether anything of it is left.
-fn keep_mapped(wire: &mut Wire<'_>, repairs: &mut Repairs) -> bool {
-    if matches!(wire.origin, Origin::Same | Origin::Kin) {
-        return true;
-    }
-    let said_something = !wire.slots.is_empty();
-    adapt(wire, map_part, repairs);
-    if wire.role != Role::Assistant && wire.retain(|slot| !slot.is_client_call()) > 0 {
-        repairs.add("map", wire.seq, "left out calls that no model made");
-    }
-    !said_something || !wire.slots.is_empty()
+    wire.written(message::write)
 }
 
 fn map_part(part: &Part, origin: Origin) -> Mapped {

@@ -8,7 +8,7 @@ use crate::formats::input::Piece;
 use crate::formats::json::{self, Writer};
 use crate::formats::openai_chat::{self, OpenAiChat};
 use crate::formats::record::{self, Records, Story};
-use crate::formats::{MARK, Transcript, mark, marked};
+use crate::formats::{Transcript, mark, marked, without_marks};
 use crate::log::{BlockBody, Fields, Json, Media, Message, Micros, Part, PartBody, Role, Shape};
 
 /// The kind of a block of thinking, and the [`mark`] of reasoning that stood in one.
@@ -174,6 +174,5 @@ fn write_thinking(text: &str, extra: &Fields) -> Json {
     if json::field(extra, THINKING).is_none() {
         out.field(THINKING, &write_texts(text).0);
     }
-    let kept = extra.iter().filter(|(name, _)| name != MARK);
-    out.fields(&kept.cloned().collect()).finish()
+    out.fields(&without_marks(extra)).finish()
 }

@@ -5,11 +5,11 @@ use super::repair;
 use crate::formats::dialect::Dialect;
 use crate::formats::json::{self, Writer};
 use crate::formats::openai_chat::{split_results, write_tools};
-use crate::formats::render::{Mapped, adapt, map_block, map_result};
+use crate::formats::render::{Mapped, adapt, map_body, map_other};
 use crate::formats::settings::Tool;
-use crate::formats::wire::{Origin, Repairs, Wire};
+use crate::formats::wire::{Origin, Repairs, Wire, write_list};
 use crate::formats::{mark, media};
-use crate::log::{BlockBody, Fields, Json, Message, Part, PartBody, Role, Seq};
+use crate::log::{Json, Message, Part, PartBody, Role, Seq};
 
 /// Chat completion requests.
 pub(crate) struct ChatCompletion;
@@ -60,16 +60,7 @@ impl Dialect for ChatCompletion {
         if !as_is {
             wires = repair::repair(wires, repairs);
         }
-        let written: Vec<Json> = wires.iter().map(write_wire).collect();
-        body.field("messages", &json::write_array(&written).0);
-        wires.iter().map(|w| w.seq).collect()
-    }
-}
-
-fn write_wire(wire: &Wire<'_>) -> Json {
-    match wire.verbatim {
-        Some(verbatim) => verbatim.clone(),
-        None => read::write(&wire.role, &wire.parts(), wire.shape, &wire.extra),
+        write_list(body, "messages", &wires, |wire| wire.written(read::write))
     }
 }
 
@@ -97,52 +88,18 @@ fn mapped<'a>(mut wire: Wire<'a>, repairs: &mut Repairs) -> Option<Wire<'a>> {
 
 fn map_user_part(part: &Part, origin: Origin) -> Mapped {
     match &part.body {
-        PartBody::Block(body) => map_body(body, media::to_mistral),
+        PartBody::Block(_) => map_body(part, media::to_mistral).bare(),
         _ => map_part(part, origin),
     }
 }
 
 fn map_part(part: &Part, origin: Origin) -> Mapped {
     match &part.body {
-        PartBody::Block(body) => map_body(body, text_only),
-        PartBody::Reasoning {
-            signature: None,
-            encrypted: None,
-            ..
-        } if origin == Origin::Made => Mapped::Kept,
-        PartBody::Reasoning { .. } => Mapped::Dropped("left out another provider's reasoning"),
-        PartBody::Call { native: None, .. } => Mapped::Kept,
-        PartBody::Call { name, .. } => {
-            let text = format!("[the provider ran {name}; its result is not shown here]");
-            Mapped::Changed(
-                Part::text(text),
-                "put a text where another provider ran a tool",
-            )
-        }
-        PartBody::Result {
-            native: Some(_), ..
-        } => Mapped::Dropped("left out the result of a tool that another provider ran"),
-        PartBody::Result { .. } => map_result(part, text_only, origin == Origin::Foreign),
+        PartBody::Block(_) => map_body(part, text_only).bare(),
+        _ => map_other(part, origin, text_only),
     }
 }
 
-fn map_body(body: &BlockBody, place: fn(&Json) -> Option<Json>) -> Mapped {
-    match map_block(body, place) {
-        Some((body, what)) => Mapped::Changed(
-            Part {
-                body: PartBody::Block(body),
-                extra: Fields::new(),
-            },
-            what,
-        ),
-        None => Mapped::Kept,
-    }
-}
-
-/// Media of a role that takes none; a document that is text is text.
 fn text_only(block: &Json) -> Option<Json> {
-    media::to_mistral(block).filter(|mapped| {
-        let fields = json::object(mapped).unwrap_or_default();
-        json::text_field(&fields, "type").as_deref() == Some("text")
-    })
+    media::text_only(media::to_mistral(block))
 }

@@ -1,7 +1,7 @@
 //! One OpenAI chat message and its neutral form.
 
 use crate::formats::json::{self, Writer};
-use crate::formats::{MARK, mark, marked, write_block};
+use crate::formats::{mark, marked, without_marks, write_block};
 use crate::log::{
     Author, Block, BlockBody, Fields, Json, Media, Message, Part, PartBody, Role, Shape, Source,
 };
@@ -407,12 +407,4 @@ fn write_content(out: &mut Writer, blocks: &[(&BlockBody, &Fields)], shape: Shap
         }
     };
     out.field("content", &written.0);
-}
-
-fn without_marks(extra: &Fields) -> Fields {
-    extra
-        .iter()
-        .filter(|(name, _)| name != MARK)
-        .cloned()
-        .collect()
 }

@@ -33,12 +33,7 @@ pub(super) fn repair<'a>(wires: Vec<Wire<'a>>, repairs: &mut Repairs) -> Vec<Wir
 /// The one message of a body that would have none.
 pub(crate) fn opener<'a>(rule: &'static str, repairs: &mut Repairs) -> Wire<'a> {
     let seq = crate::log::Seq(0);
-    let message = "the window holds no message; put one that says so".to_owned();
-    repairs.0.push(crate::formats::Repair {
-        rule,
-        message,
-        seq: None,
-    });
+    repairs.add_to_body(rule, "the window holds no message; put one that says so");
     let part = std::borrow::Cow::Owned(Part::text("[the window is empty]"));
     let slot = Slot {
         key: (seq, 0),

@@ -7,10 +7,10 @@ use super::repair;
 use crate::formats::dialect::Dialect;
 use crate::formats::json::{self, Writer};
 use crate::formats::media;
-use crate::formats::render::{Mapped, adapt, map_block, map_result};
+use crate::formats::render::{Mapped, adapt, map_body, map_other};
 use crate::formats::settings::Tool;
-use crate::formats::wire::{Origin, Repairs, Slot, Wire};
-use crate::log::{BlockBody, Json, Message, Part, PartBody, Role, Seq};
+use crate::formats::wire::{Origin, Repairs, Slot, Wire, write_list};
+use crate::log::{Json, Message, Part, PartBody, Role, Seq};
 
 /// Chat Completions requests.
 pub(crate) struct Chat;
@@ -57,9 +57,9 @@ impl Dialect for Chat {
         if !as_is {
             wires = repair::repair(wires, repairs);
         }
-        let written: Vec<Json> = wires.iter().map(write_wire).collect();
-        body.field("messages", &json::write_array(&written).0);
-        wires.iter().map(|w| w.seq).collect()
+        write_list(body, "messages", &wires, |wire| {
+            wire.written(message::write)
+        })
     }
 }
 
@@ -79,13 +79,6 @@ pub(crate) fn write_tools(body: &mut Writer, tools: &[Tool]) {
     let tools: Vec<Json> = tools.iter().map(function).collect();
     if !tools.is_empty() {
         body.field("tools", &json::write_array(&tools).0);
-    }
-}
-
-fn write_wire(wire: &Wire<'_>) -> Json {
-    match wire.verbatim {
-        Some(verbatim) => verbatim.clone(),
-        None => message::write(&wire.role, &wire.parts(), wire.shape, &wire.extra),
     }
 }
 
@@ -121,54 +114,20 @@ pub(crate) fn split_results(mut wire: Wire<'_>) -> Vec<Wire<'_>> {
 
 pub(crate) fn map_user_part(part: &Part, origin: Origin) -> Mapped {
     match &part.body {
-        PartBody::Block(body) => map_body(body, part, media::to_openai),
+        PartBody::Block(_) => map_body(part, media::to_openai),
         _ => map_part(part, origin),
     }
 }
 
 fn map_part(part: &Part, origin: Origin) -> Mapped {
     match &part.body {
-        PartBody::Block(body) => map_body(body, part, text_only),
-        PartBody::Reasoning {
-            signature: None,
-            encrypted: None,
-            ..
-        } if origin == Origin::Made => Mapped::Kept,
-        PartBody::Reasoning { .. } => Mapped::Dropped("left out another provider's reasoning"),
-        PartBody::Call { native: None, .. } => Mapped::Kept,
-        PartBody::Call { name, .. } => {
-            let text = format!("[the provider ran {name}; its result is not shown here]");
-            Mapped::Changed(
-                Part::text(text),
-                "put a text where another provider ran a tool",
-            )
-        }
-        PartBody::Result {
-            native: Some(_), ..
-        } => Mapped::Dropped("left out the result of a tool that another provider ran"),
-        PartBody::Result { .. } => map_result(part, text_only, origin == Origin::Foreign),
+        PartBody::Block(_) => map_body(part, text_only),
+        _ => map_other(part, origin, text_only),
     }
 }
 
-fn map_body(body: &BlockBody, part: &Part, place: fn(&Json) -> Option<Json>) -> Mapped {
-    match map_block(body, place) {
-        Some((body, what)) => Mapped::Changed(
-            Part {
-                body: PartBody::Block(body),
-                extra: part.extra.clone(),
-            },
-            what,
-        ),
-        None => Mapped::Kept,
-    }
-}
-
-/// Media of a role that takes none; a document that is text is text.
 fn text_only(block: &Json) -> Option<Json> {
-    media::to_openai(block).filter(|mapped| {
-        let fields = json::object(mapped).unwrap_or_default();
-        json::text_field(&fields, "type").as_deref() == Some("text")
-    })
+    media::text_only(media::to_openai(block))
 }
 
 /// Removes the [`crate::formats::MARK`] of an older spelling.

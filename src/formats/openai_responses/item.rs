@@ -1,7 +1,7 @@
 //! One item of OpenAI Responses and its neutral form.
 
 use crate::formats::json::{self, Writer};
-use crate::formats::{MARK, mark, marked, write_block};
+use crate::formats::{MARK, mark, marked, without_marks, write_block};
 use crate::log::{
     Author, Block, BlockBody, Fields, Json, Media, Message, Part, PartBody, Role, Shape, Source,
 };
@@ -477,9 +477,4 @@ fn write_one(body: &BlockBody, extra: &Fields, plain: &str) -> Json {
     let mut out = Writer::default();
     out.text("type", &kind).text("text", text);
     out.fields(&without_marks(extra)).finish()
-}
-
-fn without_marks(extra: &Fields) -> Fields {
-    let kept = extra.iter().filter(|(name, _)| name != MARK);
-    kept.cloned().collect()
 }

@@ -5,9 +5,9 @@ use super::item::{self, INPUT, INSTRUCTIONS, plain_text};
 use super::repair;
 use crate::formats::dialect::Dialect;
 use crate::formats::json::{self, Writer};
-use crate::formats::render::{Mapped, adapt, map_block, map_result};
+use crate::formats::render::{Mapped, adapt, map_body, map_other};
 use crate::formats::settings::Tool;
-use crate::formats::wire::{Origin, Repairs, Slot, Wire};
+use crate::formats::wire::{Origin, Repairs, Slot, Wire, write_list};
 use crate::formats::{MARK, codex_rollout, marked, media};
 use crate::log::{BlockBody, Fields, Json, Message, Part, PartBody, Role, Seq};
 
@@ -90,14 +90,14 @@ impl Dialect for Responses {
         if !as_is {
             wires = repair::repair(wires, is_chained(&settings), repairs);
         }
-        let written: Vec<Json> = wires.iter().map(write_wire).collect();
-        let input = match wires.as_slice() {
-            [one] if marked(&one.extra, INPUT) => write_text(one),
-            _ => None,
-        };
-        let input = input.unwrap_or_else(|| json::write_array(&written));
-        body.field("input", &input.0);
-        wires.iter().map(|w| w.seq).collect()
+        if let [one] = wires.as_slice()
+            && marked(&one.extra, INPUT)
+            && let Some(text) = write_text(one)
+        {
+            body.field("input", &text.0);
+            return vec![one.seq];
+        }
+        write_list(body, "input", &wires, write_wire)
     }
 }
 
@@ -249,26 +249,11 @@ fn map_model_part(part: &Part, origin: Origin) -> Mapped {
 }
 
 fn words_only(block: &Json) -> Option<Json> {
-    media::to_responses(block).filter(|mapped| {
-        let fields = json::object(mapped).unwrap_or_default();
-        json::text_field(&fields, "type").as_deref() == Some("text")
-    })
+    media::text_only(media::to_responses(block))
 }
 
 fn map_words(part: &Part, place: fn(&Json) -> Option<Json>) -> Mapped {
-    let PartBody::Block(body) = &part.body else {
-        return Mapped::Kept;
-    };
-    match map_block(body, place) {
-        Some((body, what)) => Mapped::Changed(
-            Part {
-                body: PartBody::Block(body),
-                extra: Fields::new(),
-            },
-            what,
-        ),
-        None => Mapped::Kept,
-    }
+    map_body(part, place).bare()
 }
 
 fn map_part(part: &Part, origin: Origin) -> Mapped {
@@ -280,17 +265,6 @@ fn map_part(part: &Part, origin: Origin) -> Mapped {
         PartBody::Reasoning { .. } => {
             Mapped::Dropped("left out reasoning that this provider did not seal")
         }
-        PartBody::Call { native: None, .. } => Mapped::Kept,
-        PartBody::Call { name, .. } => {
-            let text = format!("[the provider ran {name}; its result is not shown here]");
-            Mapped::Changed(
-                Part::text(text),
-                "put a text where another provider ran a tool",
-            )
-        }
-        PartBody::Result {
-            native: Some(_), ..
-        } => Mapped::Dropped("left out the result of a tool that another provider ran"),
-        PartBody::Result { .. } => map_result(part, media::to_responses, origin == Origin::Foreign),
+        _ => map_other(part, origin, media::to_responses),
     }
 }

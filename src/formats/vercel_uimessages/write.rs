@@ -9,11 +9,11 @@ use crate::formats::dialect::Dialect;
 use crate::formats::json::{self, Writer};
 use crate::formats::media;
 use crate::formats::openai_chat::map_user_part;
-use crate::formats::render::{Mapped, adapt, map_block};
+use crate::formats::render::{Mapped, keep_mapped, map_block, map_body};
 use crate::formats::settings::Tool;
-use crate::formats::wire::{Key, Origin, Repairs, Slot, Wire, winners};
+use crate::formats::wire::{Key, Origin, Repairs, Slot, Wire, winners, write_list};
 use crate::formats::{MARK, marked};
-use crate::log::{BlockBody, Json, Message, Part, PartBody, Role, Seq, Shape};
+use crate::log::{Json, Message, Part, PartBody, Role, Seq, Shape};
 
 /// Lists of UI messages.
 pub(crate) struct UiMessages;
@@ -61,16 +61,14 @@ impl Dialect for UiMessages {
         repairs: &mut Repairs,
     ) -> Vec<Seq> {
         let mut wires = wires;
-        wires.retain_mut(|wire| keep_mapped(wire, repairs));
+        wires.retain_mut(|wire| keep_mapped(wire, map_part, repairs));
         let results = take_results(&mut wires, repairs);
         let mut list = join(wires);
         name_messages(&mut list, as_is, repairs);
         if !as_is {
             list = repair::repair(list, &results, repairs);
         }
-        let written: Vec<Json> = list.iter().map(|wire| write_wire(wire, &results)).collect();
-        body.field("messages", &json::write_array(&written).0);
-        list.iter().map(|w| w.seq).collect()
+        write_list(body, "messages", &list, |wire| write_wire(wire, &results))
     }
 }
 
@@ -84,19 +82,6 @@ pub(super) fn is_own(wire: &Wire<'_>) -> bool {
 /// Whether a message of the list is one of the assistant.
 fn is_answer(wire: &Wire<'_>) -> bool {
     matches!(wire.role, Role::Assistant | Role::Tool)
-}
-
-/// Maps a message of another provider; says whether anything of it is left.
-fn keep_mapped(wire: &mut Wire<'_>, repairs: &mut Repairs) -> bool {
-    if is_own(wire) {
-        return true;
-    }
-    let said_something = !wire.slots.is_empty();
-    adapt(wire, map_part, repairs);
-    if wire.role != Role::Assistant && wire.retain(|slot| !slot.is_client_call()) > 0 {
-        repairs.add("map", wire.seq, "left out calls that no model made");
-    }
-    !said_something || !wire.slots.is_empty()
 }
 
 /// Takes the results out of the messages: each goes into the part of its call.
@@ -247,19 +232,9 @@ pub(super) fn write_wire(wire: &Wire<'_>, results: &Results<'_>) -> Json {
 
 fn map_part(part: &Part, origin: Origin) -> Mapped {
     match &part.body {
-        PartBody::Block(body) => match map_block(body, file) {
-            Some((body, what)) => Mapped::Changed(block(body, part), what),
-            None => Mapped::Kept,
-        },
+        PartBody::Block(_) => map_body(part, file),
         PartBody::Result { native: None, .. } => map_output(part),
         _ => map_user_part(part, origin),
-    }
-}
-
-fn block(body: BlockBody, part: &Part) -> Part {
-    Part {
-        body: PartBody::Block(body),
-        extra: part.extra.clone(),
     }
 }
 
@@ -289,13 +264,14 @@ fn map_output(part: &Part) -> Mapped {
 
 /// Media as a part of a file.
 fn file(block: &Json) -> Option<Json> {
-    let fields = json::object(&media::to_openai(block)?)?;
+    let mapped = media::to_openai(block)?;
+    let fields = json::object(&mapped)?;
     let kind = json::text_field(&fields, "type")?;
     let inner = json::field(&fields, &kind).and_then(json::object);
     let inner = inner.unwrap_or_default();
     let text = |name: &str| json::text_field(&inner, name);
     let (media, url) = match kind.as_str() {
-        "text" => return media::to_openai(block),
+        "text" => return Some(mapped),
         "image_url" | "video_url" => {
             let kind = if kind == "image_url" {
                 "image/*"
