@@ -49,6 +49,13 @@ impl Encoding {
         }
     }
 
+    /// The encoding whose counts name this method; `None` where a method is another's.
+    #[must_use]
+    pub fn of_method(method: &str) -> Option<Self> {
+        let all = [Self::O200kBase, Self::Cl100kBase];
+        all.into_iter().find(|by| by.method() == method)
+    }
+
     /// Counts the tokens of a text, where the `tiktoken` feature is on.
     #[must_use]
     pub fn count(self, text: &str) -> Option<Count> {
@@ -75,6 +82,14 @@ impl Encoding {
 #[cfg(test)]
 mod tests {
     use super::Encoding::{self, Cl100kBase, O200kBase};
+
+    #[test]
+    fn an_encoding_is_known_by_its_method() {
+        for encoding in [O200kBase, Cl100kBase] {
+            assert_eq!(Encoding::of_method(encoding.method()), Some(encoding));
+        }
+        assert_eq!(Encoding::of_method(crate::window::ESTIMATE), None);
+    }
 
     #[test]
     fn a_model_is_known_by_how_its_name_begins() {

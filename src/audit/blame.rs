@@ -32,16 +32,13 @@ pub struct Blame {
 /// # Errors
 /// When the log or its words are damaged.
 pub fn blame(chat: &Conversation, shown: &ShownWindow) -> Result<Vec<Blame>, Error> {
+    let method = &shown.size.tokens.method;
     let mut asked = Asked {
         chat,
         outlines: BTreeMap::new(),
-        method: &shown.size.tokens.method,
-        encoding: None,
+        method,
+        encoding: Encoding::of_method(method),
     };
-    let outline = chat.outline_after(shown.at.seq)?;
-    let settings = chat.settings_of(&outline)?;
-    let model = settings.as_ref().and_then(|(_, s)| s.model.as_deref());
-    asked.encoding = Some(Encoding::of(model));
     shown.messages.iter().map(|m| asked.about(m)).collect()
 }
 
@@ -55,13 +52,7 @@ struct Asked<'a> {
 
 impl Asked<'_> {
     fn about(&mut self, message: &ShownMessage) -> Result<Blame, Error> {
-        let id = MessageId(message.seq);
-        let entered = Cause::of(&self.chat.entry(message.entered.seq)?);
-        let form = if message.form == message.seq {
-            None
-        } else {
-            Some(Cause::of_form(&self.chat.entry(message.form)?, id))
-        };
+        let form = message.formed_by.clone();
         let before = match (&form, message.stands_for.as_slice()) {
             (Some(cause), _) => self.stood(cause.seq, &[message.seq])?,
             (None, []) => None,
@@ -69,7 +60,7 @@ impl Asked<'_> {
         };
         Ok(Blame {
             message: message.seq,
-            entered,
+            entered: message.entered_by.clone(),
             form,
             before,
         })

@@ -9,7 +9,7 @@ use super::cause::Cause;
 use super::select::Place;
 use super::walk::{stays_out, walk};
 use super::why::{Moment, never_logged, why};
-use super::window::{Counted, ShownWindow, window_of};
+use super::window::{Read, ShownWindow, window_of};
 use crate::engine::{Conversation, Error};
 use crate::log::{Appended, Body, Entry, Iteration, MessageId, Seq};
 use crate::window::{Outline, is_message};
@@ -48,7 +48,8 @@ pub struct Context {
     pub looked_from: Seq,
 }
 
-/// Answers for a message. With `whole` everything that had left is told, at the cost of reading the
+/// Answers for a message. Sizes are what the log says: counted where each message carries its count, else
+/// estimated. With `whole` everything that had left is told, at the cost of reading the
 /// log up to the call; else what left within the last [`LOOK_BACK`] entries before it.
 ///
 /// # Errors
@@ -66,9 +67,10 @@ pub fn context(chat: &Conversation, id: MessageId, whole: bool) -> Result<Contex
         Body::Appended(a) => a.produced_by,
         _ => None,
     };
+    let back = if whole { u64::MAX } else { LOOK_BACK };
     let told = match produced {
-        Some(call) => Some(call),
-        None => first_that_saw(chat, id, &entry)?,
+        Some(call) => Some(Seen::by(chat, call, back)?),
+        None => first_that_saw(chat, id, &entry, back)?,
     };
     let mut context = Context {
         schema: "ctxlog.context/1",
@@ -80,9 +82,10 @@ pub fn context(chat: &Conversation, id: MessageId, whole: bool) -> Result<Contex
         missing: Vec::new(),
         looked_from: Seq(0),
     };
-    let Some(call) = told else {
+    let Some(seen) = told else {
         return Ok(context);
     };
+    let call = seen.call;
     let called = chat.entry(call)?;
     let at = Moment {
         seq: call,
@@ -93,29 +96,61 @@ pub fn context(chat: &Conversation, id: MessageId, whole: bool) -> Result<Contex
     }
     context.call = Some(at);
     context.produced_by = produced.map(|_| at);
-    let back = if whole { u64::MAX } else { LOOK_BACK };
-    let from = call.0.saturating_sub(back);
-    context.looked_from = Seq(from);
-    let (missing, outline) = missing(chat, from.checked_sub(1).map(Seq), call)?;
-    context.missing = missing;
+    context.looked_from = seen.from;
+    context.missing = seen.missing;
     let place = Place {
         seq: call,
         call: Some(at.iteration),
     };
-    context.window = Some(window_of(chat, place, &outline, &mut Counted::default())?);
+    context.window = Some(window_of(chat, place, &seen.outline, Read::Words)?);
     Ok(context)
 }
 
 /// The first call whose window held a message that no call produced.
-fn first_that_saw(chat: &Conversation, id: MessageId, entry: &Entry) -> Result<Option<Seq>, Error> {
-    if let Some(call) = chat.call_filed(entry.iteration)?
-        && chat.outline_after(call)?.get(id).is_some()
-    {
-        return Ok(Some(call));
+fn first_that_saw(
+    chat: &Conversation,
+    id: MessageId,
+    entry: &Entry,
+    back: u64,
+) -> Result<Option<Seen>, Error> {
+    if let Some(call) = chat.call_filed(entry.iteration)? {
+        let seen = Seen::by(chat, call, back)?;
+        if seen.outline.get(id).is_some() {
+            return Ok(Some(seen));
+        }
     }
     let head = chat.head()?.map_or(Seq(0), |h| h.seq);
     let first: Option<Iteration> = why(chat, id, head)?.seen_by.first_iteration;
-    first.map_or(Ok(None), |first| chat.call_filed(first))
+    let call = match first {
+        Some(first) => chat.call_filed(first)?,
+        None => None,
+    };
+    call.map(|call| Seen::by(chat, call, back)).transpose()
+}
+
+/// What a call saw and what it no longer saw.
+struct Seen {
+    call: Seq,
+    /// Its window.
+    outline: Outline,
+    /// The first entry that was looked at.
+    from: Seq,
+    /// What was in the window before that entry or came since, and is away.
+    missing: Vec<Missing>,
+}
+
+impl Seen {
+    /// Looks at so many entries before the call.
+    fn by(chat: &Conversation, call: Seq, back: u64) -> Result<Self, Error> {
+        let from = Seq(call.0.saturating_sub(back));
+        let (missing, outline) = missing(chat, from.0.checked_sub(1).map(Seq), call)?;
+        Ok(Self {
+            call,
+            outline,
+            from,
+            missing,
+        })
+    }
 }
 
 /// What is away after a call, of what was in the window after `from` or came since; and what is there.

@@ -10,7 +10,7 @@ use super::cause::Cause;
 use super::select::Place;
 use super::walk::walk;
 use super::why::Moment;
-use super::window::{Counted, ShownMessage, ShownWindow, Size, window_of};
+use super::window::{Measured, MeasuredWindow, Read, Size, measured};
 use super::words::{WordDiff, words};
 use crate::engine::{Conversation, Error};
 use crate::log::{Hash, Iteration, MessageId, Ranges, Seq};
@@ -81,7 +81,7 @@ pub struct Amount {
 }
 
 impl Amount {
-    fn of<'a>(messages: impl IntoIterator<Item = &'a ShownMessage>) -> Self {
+    fn of<'a>(messages: impl IntoIterator<Item = &'a Measured>) -> Self {
         messages.into_iter().fold(Self::default(), |sum, m| Self {
             messages: sum.messages.saturating_add(1),
             tokens: sum.tokens.saturating_add(m.tokens),
@@ -130,7 +130,9 @@ pub struct Diff {
     pub words: Option<Vec<WordDiff>>,
 }
 
-/// Compares the windows at two places; with `with_words` also what claims and new contents say.
+/// Compares the windows at two places; with `with_words` also what claims and new contents say. All but
+/// words is read from entries, sizes too: counted where each message of both windows carries its
+/// count, else estimated.
 ///
 /// # Errors
 /// When a log or its words are damaged; `unsupported-entry` behind an unknown kind that changes
@@ -141,37 +143,38 @@ pub fn diff(
     with_words: bool,
 ) -> Result<Diff, Error> {
     let base = Base::of((first, from.seq), (second, to.seq))?;
-    let mut counted = Counted::shared(base.shared);
-    let before = Edge::read(first, from, &base, &mut counted)?;
-    let after = Edge::read(second, to, &base, &mut counted)?;
+    let mut before = Edge::read(first, from, &base)?;
+    let mut after = Edge::read(second, to, &base)?;
+    if before.window.is_estimate() != after.window.is_estimate() {
+        before.window.estimate();
+        after.window.estimate();
+    }
     let shared = |id| base.shares(id);
     let (old, new) = (before.by_id(), after.by_id());
     let lost = ids_without(&before, &new, &shared);
     let found = ids_without(&after, &old, &shared);
     let changed: BTreeSet<MessageId> = old
         .iter()
-        .filter(|(id, m)| shared(**id) && new.get(*id).is_some_and(|n| n.form != m.form))
+        .filter(|(id, m)| shared(**id) && new.get(*id).is_some_and(|n| n.form() != m.form()))
         .map(|(id, _)| *id)
         .collect();
     let back = Trail::along(&base, &before, &found, &changed)?;
     let forth = Trail::along(&base, &after, &lost, &changed)?;
     let left = before.messages(&lost);
-    let left = grouped(left, |m| before.gone_by(m, &base, &forth))?;
+    let left = grouped(left, |m| before.gone_by(m, &base, &forth));
     let entered = after.messages(&found);
-    let entered = grouped(entered, |m| after.gone_by(m, &base, &back))?;
+    let entered = grouped(entered, |m| after.gone_by(m, &base, &back));
     let formed = changed.iter().filter_map(|id| {
         let (old, new) = (old.get(id)?, new.get(id)?);
         let by = forth.formed.get(id).or_else(|| back.formed.get(id));
         Some(formed_by(&base, &after, old, new, by))
     });
     let formed = formed.collect::<Result<Vec<_>, _>>()?;
-    let alike = |m: &&ShownMessage| {
-        let id = MessageId(m.seq);
-        shared(id) && old.get(&id).is_some_and(|o| o.form == m.form)
-    };
-    let stayed = after.shown.messages.iter().filter(alike);
+    let alike = |m: &&Measured| held_alike(&old, m, &shared);
+    let stayed = after.window.messages.iter().filter(alike);
     let words = if with_words {
-        Some(words(first, &before.shown, second, &after.shown, &changed)?)
+        let (old, new) = (&before.window.messages, &after.window.messages);
+        Some(words((first, old), (second, new), &changed)?)
     } else {
         None
     };
@@ -180,11 +183,11 @@ pub fn diff(
     Ok(Diff {
         schema: "ctxlog.diff/1",
         same,
-        tokens: difference(&before.shown.size, &after.shown.size),
+        tokens: difference(&before.window.size, &after.window.size),
         left: left.into_iter().map(Group::gone).collect(),
         entered: entered.into_iter().map(Group::came).collect(),
         formed,
-        stayed: stayed.map(|m| m.seq).collect(),
+        stayed: stayed.map(|m| m.id().seq()).collect(),
         cache,
         words,
         from: before.side(),
@@ -286,16 +289,11 @@ struct Edge<'a> {
     chat: &'a Conversation,
     place: Place,
     outline: Outline,
-    shown: ShownWindow,
+    window: MeasuredWindow,
 }
 
 impl<'a> Edge<'a> {
-    fn read(
-        chat: &'a Conversation,
-        place: Place,
-        base: &Base,
-        counted: &mut Counted,
-    ) -> Result<Self, Error> {
+    fn read(chat: &'a Conversation, place: Place, base: &Base) -> Result<Self, Error> {
         let outline = if base.outline.at == Some(place.seq) {
             base.outline.clone()
         } else {
@@ -304,53 +302,59 @@ impl<'a> Edge<'a> {
         Ok(Self {
             chat,
             place,
-            shown: window_of(chat, place, &outline, counted)?,
+            window: measured(chat, place, &outline, Read::Entries)?,
             outline,
         })
     }
 
-    fn by_id(&self) -> BTreeMap<MessageId, &ShownMessage> {
-        let messages = self.shown.messages.iter();
-        messages.map(|m| (MessageId(m.seq), m)).collect()
+    fn by_id(&self) -> BTreeMap<MessageId, &Measured> {
+        let messages = self.window.messages.iter();
+        messages.map(|m| (m.id(), m)).collect()
     }
 
-    fn messages(&self, ids: &BTreeSet<MessageId>) -> Vec<&ShownMessage> {
-        let messages = self.shown.messages.iter();
-        messages
-            .filter(|m| ids.contains(&MessageId(m.seq)))
-            .collect()
+    fn messages(&self, ids: &BTreeSet<MessageId>) -> Vec<&Measured> {
+        let messages = self.window.messages.iter();
+        messages.filter(|m| ids.contains(&m.id())).collect()
     }
 
     /// Why the other window does not hold a message of this one: on the way to the other it left, or
     /// it came on the way to this one.
-    fn gone_by(&self, m: &ShownMessage, base: &Base, other: &Trail) -> Result<Cause, Error> {
-        let id = MessageId(m.seq);
+    fn gone_by(&self, m: &Measured, base: &Base, other: &Trail) -> Cause {
+        let id = m.id();
         if base.holds(id)
             && let Some(cause) = other.left.get(&id)
         {
-            return Ok(cause.clone());
+            return cause.clone();
         }
-        let cause = Cause::of(&self.chat.entry(m.entered.seq)?);
-        Ok(base.whose(cause, self.chat))
+        base.whose(m.entered_by.clone(), self.chat)
     }
 
     fn side(self) -> Side {
         Side {
-            conversation: self.shown.conversation,
-            at: self.shown.at,
+            conversation: self.chat.name().to_owned(),
+            at: self.window.at,
             call: self.place.call,
-            digest: self.shown.digest,
-            size: self.shown.size,
+            digest: self.window.digest,
+            size: self.window.size,
         }
     }
 }
 
+/// Whether the other window holds a message with the same content.
+fn held_alike(
+    other: &BTreeMap<MessageId, &Measured>,
+    m: &Measured,
+    shared: &dyn Fn(MessageId) -> bool,
+) -> bool {
+    shared(m.id()) && other.get(&m.id()).is_some_and(|o| o.form() == m.form())
+}
+
 fn ids_without(
     of: &Edge<'_>,
-    other: &BTreeMap<MessageId, &ShownMessage>,
+    other: &BTreeMap<MessageId, &Measured>,
     shared: &dyn Fn(MessageId) -> bool,
 ) -> BTreeSet<MessageId> {
-    let ids = of.shown.messages.iter().map(|m| MessageId(m.seq));
+    let ids = of.window.messages.iter().map(Measured::id);
     ids.filter(|id| !shared(*id) || !other.contains_key(id))
         .collect()
 }
@@ -414,18 +418,15 @@ impl Trail {
 
 /// Messages with the same cause.
 struct Group<'a> {
-    messages: Vec<&'a ShownMessage>,
+    messages: Vec<&'a Measured>,
     by: Cause,
 }
 
-fn grouped<'a>(
-    messages: Vec<&'a ShownMessage>,
-    cause: impl Fn(&ShownMessage) -> Result<Cause, Error>,
-) -> Result<Vec<Group<'a>>, Error> {
+fn grouped<'a>(messages: Vec<&'a Measured>, cause: impl Fn(&Measured) -> Cause) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
     let mut of: BTreeMap<Cause, usize> = BTreeMap::new();
     for message in messages {
-        let by = cause(message)?;
+        let by = cause(message);
         let at = *of.entry(by.clone()).or_insert(groups.len());
         match groups.get_mut(at) {
             Some(group) => group.messages.push(message),
@@ -435,13 +436,13 @@ fn grouped<'a>(
             }),
         }
     }
-    Ok(groups)
+    groups
 }
 
 impl Group<'_> {
     fn gone(self) -> Gone {
         Gone {
-            messages: self.messages.iter().map(|m| m.seq).collect(),
+            messages: self.messages.iter().map(|m| m.id().seq()).collect(),
             tokens: Amount::of(self.messages).tokens,
             by: self.by,
         }
@@ -453,7 +454,7 @@ impl Group<'_> {
         Came {
             stands_for: stands_for.collect(),
             sources: claim.map(|m| m.sources.clone()).unwrap_or_default(),
-            messages: self.messages.iter().map(|m| m.seq).collect(),
+            messages: self.messages.iter().map(|m| m.id().seq()).collect(),
             tokens: Amount::of(self.messages).tokens,
             by: self.by,
         }
@@ -463,21 +464,21 @@ impl Group<'_> {
 fn formed_by(
     base: &Base,
     after: &Edge<'_>,
-    old: &ShownMessage,
-    new: &ShownMessage,
+    old: &Measured,
+    new: &Measured,
     by: Option<&Cause>,
 ) -> Result<Formed, Error> {
     let by = match by {
         Some(cause) => cause.clone(),
         // It came back so on both ways.
         None => {
-            let cause = Cause::of_form(&after.chat.entry(new.form)?, MessageId(new.seq));
+            let cause = Cause::of_form(&after.chat.entry(new.form())?, new.id());
             base.whose(cause, after.chat)
         }
     };
     Ok(Formed {
-        message: new.seq,
-        form: (old.form, new.form),
+        message: new.id().seq(),
+        form: (old.form(), new.form()),
         tokens: (old.tokens, new.tokens),
         by,
     })
@@ -500,21 +501,18 @@ fn cache(
         let settings = edge.chat.settings_of(&edge.outline)?;
         Ok(settings.map(|(_, s)| s.content))
     };
-    let same = |(old, new): &(&ShownMessage, &ShownMessage)| {
-        shared(MessageId(new.seq)) && old.seq == new.seq && old.form == new.form
+    let same = |(old, new): &(&Measured, &Measured)| {
+        shared(new.id()) && old.id() == new.id() && old.form() == new.form()
     };
-    let pairs = before.shown.messages.iter().zip(&after.shown.messages);
+    let pairs = before.window.messages.iter().zip(&after.window.messages);
     let prefix = pairs.take_while(same).count();
     let (first, rest) = after
-        .shown
+        .window
         .messages
         .split_at_checked(prefix)
         .unwrap_or_default();
     let old = before.by_id();
-    let again = rest.iter().filter(|m| {
-        let id = MessageId(m.seq);
-        shared(id) && old.get(&id).is_some_and(|o| o.form == m.form)
-    });
+    let again = rest.iter().filter(|m| held_alike(&old, m, shared));
     Ok(Cache {
         prefix: Amount::of(first),
         read: Amount::of(rest),

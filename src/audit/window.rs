@@ -1,16 +1,18 @@
 //! A window with its words and sizes, as `ctxlog window` and others show it.
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::engine::{Content, Conversation, Error, ItemEntries};
-use crate::log::{Author, Body, Count, Entry, Hash, Ranges, Role, Seq, Skeleton, StandInKind};
+use crate::log::{
+    Author, Body, Count, Entry, Hash, MessageId, Ranges, Role, Seq, Settings, Skeleton, StandInKind,
+};
 use crate::tokens::Encoding;
-use crate::window::{Item, Outline, Placed, Tokens, Window, grouped, is_message};
+use crate::window::{ESTIMATE, Item, Outline, Placed, Tokens, Window, grouped, is_message};
 
+use super::cause::Cause;
 use super::export::neutral_json;
 use super::select::Place;
 use super::why::Moment;
@@ -56,6 +58,12 @@ pub struct ShownMessage {
     /// Its tokens by the window's method; not part of the JSON.
     #[serde(skip)]
     pub tokens: u64,
+    /// The entry that put it here; not part of the JSON, where [`ShownMessage::entered`] names it.
+    #[serde(skip)]
+    pub entered_by: Cause,
+    /// The entry that gave its present content, where that is not its first; not part of the JSON.
+    #[serde(skip)]
+    pub formed_by: Option<Cause>,
 }
 
 /// A window with its words.
@@ -93,98 +101,111 @@ impl ShownWindow {
 /// windows.
 pub fn window(chat: &Conversation, place: Place) -> Result<ShownWindow, Error> {
     let outline = chat.outline_after(place.seq)?;
-    window_of(chat, place, &outline, &mut Counted::default())
+    window_of(chat, place, &outline, Read::Counted)
 }
 
-/// Contents that two windows hold alike, with their tokens: reading and counting them is most of what a
-/// window costs.
-#[derive(Default)]
-pub(super) struct Counted {
-    /// Contents given by this entry or before are the same in both windows; `None` where none are.
-    shared: Option<Seq>,
-    read: BTreeMap<(Seq, u32), (Encoding, Skeleton, Content)>,
-}
-
-impl Counted {
-    pub(super) fn shared(shared: Option<Seq>) -> Self {
-        Self {
-            shared,
-            ..Self::default()
-        }
-    }
-
-    /// The content of an item, and its skeleton with the token count supplied where the log has none.
-    fn read(
-        &mut self,
-        chat: &Conversation,
-        item: &Placed,
-        form: &Skeleton,
-        encoding: Encoding,
-    ) -> Result<(Skeleton, Content), Error> {
-        let key = (item.form, item.payload);
-        if let Some((by, skeleton, content)) = self.read.get(&key)
-            && *by == encoding
-        {
-            return Ok((skeleton.clone(), content.clone()));
-        }
-        let content = chat.content(item.form, item.payload)?;
-        let mut skeleton = form.clone();
-        let counted = skeleton.tokens.as_ref();
-        if let Content::Message(message) = &content
-            && counted.is_none_or(|c| c.method != encoding.method())
-        {
-            skeleton.tokens = encoding.count(&message.words()).or(skeleton.tokens);
-        }
-        if Some(item.form) <= self.shared {
-            let kept = (encoding, skeleton.clone(), content.clone());
-            self.read.insert(key, kept);
-        }
-        Ok((skeleton, content))
-    }
-}
-
-/// The same, given which messages it holds.
+/// The same, given which messages it holds, and what is to be read of them.
 pub(super) fn window_of(
     chat: &Conversation,
     place: Place,
     outline: &Outline,
-    counted: &mut Counted,
+    read: Read,
 ) -> Result<ShownWindow, Error> {
-    let (recorded, settings) = (recorded(chat, place)?, chat.settings_of(outline)?);
-    let model = settings.as_ref().and_then(|(_, s)| s.model.as_deref());
-    let encoding = Encoding::of(model);
-    let mut seen = Vec::with_capacity(outline.len());
-    chat.each_item(&outline.items(), &mut |item, entries| {
-        seen.push(Seen::read(chat, item, entries, (encoding, counted))?);
-        Ok(())
-    })?;
-    let skeletons: Vec<&Skeleton> = seen.iter().map(|s| &s.skeleton).collect();
-    let tokens = Tokens::of(&skeletons, settings.as_ref().map(|(_, s)| s));
-    let ties: Vec<(Seq, Vec<Seq>)> = (seen.iter())
-        .map(|s| (s.item.id.seq(), s.ties.clone()))
-        .collect();
-    let items = seen.iter().map(|s| s.item).collect();
-    let digest = Window::new(outline.at, items).digest;
-    let size = Size {
-        messages: count(seen.len()),
-        groups: count(grouped(&ties).len()),
-        tokens: Count {
-            method: tokens.method,
-            amount: tokens.total,
-        },
-    };
-    let shown = seen.into_iter().zip(tokens.items);
+    let measured = measured(chat, place, outline, read)?;
+    let messages = measured.messages.into_iter();
     Ok(ShownWindow {
         schema: "ctxlog.window/1",
         conversation: chat.name().to_owned(),
+        at: measured.at,
+        digest: measured.digest,
+        recorded_digest: recorded(chat, place)?,
+        size: measured.size,
+        messages: messages.map(Measured::show).collect(),
+    })
+}
+
+/// A window with its sizes, whose words need not have been read.
+pub(super) struct MeasuredWindow {
+    pub at: Moment,
+    pub digest: Hash,
+    pub size: Size,
+    pub messages: Vec<Measured>,
+    settings: Option<Settings>,
+}
+
+impl MeasuredWindow {
+    /// Whether no tokens were counted.
+    pub(super) fn is_estimate(&self) -> bool {
+        self.size.tokens.method == ESTIMATE
+    }
+
+    /// Gives up the counts, so that it may be compared with a window that has none.
+    pub(super) fn estimate(&mut self) {
+        for message in &mut self.messages {
+            message.skeleton.tokens = None;
+        }
+        self.size.tokens = sized(&mut self.messages, self.settings.as_ref());
+    }
+}
+
+/// Says of each message how large it is, and of all together.
+fn sized(messages: &mut [Measured], settings: Option<&Settings>) -> Count {
+    let skeletons: Vec<&Skeleton> = messages.iter().map(|m| &m.skeleton).collect();
+    let tokens = Tokens::of(&skeletons, settings);
+    for (message, tokens) in messages.iter_mut().zip(tokens.items) {
+        message.tokens = tokens;
+    }
+    Count {
+        method: tokens.method,
+        amount: tokens.total,
+    }
+}
+
+/// What is read of a window. Counting is most of what a window costs, and reading its words most of the
+/// rest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Read {
+    /// Its entries: they say the tokens where each message carries its count, else an estimate.
+    Entries,
+    /// Its words too.
+    Words,
+    /// And the tokens of the words are counted where the entries do not say them.
+    Counted,
+}
+
+/// The window that the outline tells.
+pub(super) fn measured(
+    chat: &Conversation,
+    place: Place,
+    outline: &Outline,
+    read: Read,
+) -> Result<MeasuredWindow, Error> {
+    let settings = chat.settings_of(outline)?.map(|(_, settings)| settings);
+    let model = settings.as_ref().and_then(|s| s.model.as_deref());
+    let encoding = Encoding::of(model);
+    let mut messages = Vec::with_capacity(outline.len());
+    chat.each_item(&outline.items(), &mut |item, entries| {
+        messages.push(Measured::read(chat, item, entries, (read, encoding))?);
+        Ok(())
+    })?;
+    let tokens = sized(&mut messages, settings.as_ref());
+    let ties: Vec<(Seq, Vec<Seq>)> = (messages.iter())
+        .map(|m| (m.id().seq(), m.ties.clone()))
+        .collect();
+    let items = messages.iter().map(|m| m.item).collect();
+    Ok(MeasuredWindow {
         at: Moment {
             seq: place.seq,
             iteration: outline.iteration,
         },
-        digest,
-        recorded_digest: recorded,
-        size,
-        messages: shown.map(|(seen, tokens)| seen.show(tokens)).collect(),
+        digest: Window::new(outline.at, items).digest,
+        size: Size {
+            messages: count(messages.len()),
+            groups: count(grouped(&ties).len()),
+            tokens,
+        },
+        messages,
+        settings,
     })
 }
 
@@ -204,74 +225,119 @@ fn count(n: usize) -> u64 {
 }
 
 /// What is read of one message of a window.
-struct Seen {
+pub(super) struct Measured {
     item: Item,
-    /// Its content without words; with its token count.
+    payload: u32,
+    /// Its content without words.
     skeleton: Skeleton,
-    content: Content,
-    entered: Moment,
+    /// Its content, where it was read.
+    content: Option<Content>,
+    /// The entry that put it here.
+    pub entered_by: Cause,
+    /// The entry that gave its content, where that is not its first.
+    pub formed_by: Option<Cause>,
     pinned: bool,
     /// The messages that its own entry ties it to.
     ties: Vec<Seq>,
-    stands_for: Vec<Seq>,
-    sources: Ranges,
+    pub stands_for: Vec<Seq>,
+    pub sources: Ranges,
+    /// Its tokens by the window's method.
+    pub tokens: u64,
 }
 
-impl Seen {
+impl Measured {
+    pub(super) const fn id(&self) -> MessageId {
+        self.item.id
+    }
+
+    /// The entry that gave its present content.
+    pub(super) const fn form(&self) -> Seq {
+        self.item.form
+    }
+
+    /// Its words.
+    pub(super) fn words(&self, chat: &Conversation) -> Result<String, Error> {
+        Ok(said(&chat.content(self.item.form, self.payload)?))
+    }
+
     fn read(
         chat: &Conversation,
         item: &Placed,
         entries: &ItemEntries,
-        (encoding, counted): (Encoding, &mut Counted),
+        (read, encoding): (Read, Encoding),
     ) -> Result<Self, Error> {
-        let id = item.id.seq();
-        let lost = || entries.lost(id);
+        let lost = || entries.lost(item.id.seq());
         let (form, committed) = entries.form(item).ok_or_else(lost)?;
         let (first, continues, _) = entries.first(item).ok_or_else(lost)?;
-        let (skeleton, content) = counted.read(chat, item, form, encoding)?;
-        let entered = entries.get(item.entered)?;
+        let given = entries.get(item.form)?;
+        let mut skeleton = form.clone();
+        let content = match read {
+            Read::Entries => None,
+            Read::Words | Read::Counted => Some(chat.content_of(given, item.payload)?),
+        };
+        let counted = skeleton.tokens.as_ref();
+        if read == Read::Counted
+            && let Some(Content::Message(message)) = &content
+            && counted.is_none_or(|c| c.method != encoding.method())
+        {
+            skeleton.tokens = encoding.count(&message.words()).or(skeleton.tokens);
+        }
+        let id = item.id;
         let answers = first.parts.iter().filter_map(|p| p.answers);
-        let (sources, stands_for) = sources(chat, entries.get(id)?)?;
+        let (sources, stands_for) = sources(chat, entries.get(id.seq())?)?;
         Ok(Self {
             item: Item::new(item.place, item.id, item.form, committed),
+            payload: item.payload,
             skeleton,
             content,
-            entered: Moment {
-                seq: entered.seq,
-                iteration: entered.iteration,
-            },
+            entered_by: Cause::of(entries.get(item.entered)?),
+            formed_by: (item.form != id.seq()).then(|| Cause::of_form(given, id)),
             pinned: item.pinned,
             ties: answers.map(|(seq, _)| seq).chain(continues).collect(),
             stands_for,
             sources,
+            tokens: 0,
         })
     }
 
-    fn show(self, tokens: u64) -> ShownMessage {
+    fn show(self) -> ShownMessage {
         let (parts, words) = match &self.content {
-            Content::Redacted => (json!([{ "type": "redacted" }]), "[redacted]".to_owned()),
-            Content::Message(m) => {
+            Some(Content::Message(m)) => {
                 let parts = neutral_json(m).get_mut("parts").map(Value::take);
                 (parts.unwrap_or_default(), m.words())
             }
+            _ => (json!([{ "type": "redacted" }]), "[redacted]".to_owned()),
         };
         ShownMessage {
             id: self.item.id.to_string(),
             seq: self.item.id.seq(),
             role: match self.content {
-                Content::Message(m) => m.role,
-                Content::Redacted => self.skeleton.role,
+                Some(Content::Message(m)) => m.role,
+                _ => self.skeleton.role,
             },
             author: self.skeleton.author,
             parts,
-            entered: self.entered,
+            entered: Moment {
+                seq: self.entered_by.seq,
+                iteration: self.entered_by.iteration,
+            },
             pinned: self.pinned,
             form: self.item.form,
             stands_for: self.stands_for,
             sources: self.sources,
             words,
-            tokens,
+            tokens: self.tokens,
+            entered_by: self.entered_by,
+            formed_by: self.formed_by,
         }
+    }
+}
+
+/// The words of a content, and of one that has none any more.
+pub(super) fn said(content: &Content) -> String {
+    match content {
+        Content::Message(message) => message.words(),
+        Content::Redacted => "[redacted]".to_owned(),
     }
 }
 

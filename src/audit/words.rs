@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use similar::{Algorithm, ChangeTag, TextDiff};
 
-use super::window::{ShownMessage, ShownWindow};
-use crate::engine::{Content, Conversation, Error};
+use super::window::{Measured, said};
+use crate::engine::{Conversation, Error};
 use crate::log::{MessageId, Ranges, Seq};
 
 /// Texts with more words are compared line by line: comparing takes the product of what differs.
@@ -79,59 +79,54 @@ pub fn compare(before: &str, after: &str) -> Vec<Stretch> {
 
 /// What claims of one window that the other does not hold say against what they stand for, and what
 /// changed messages say against what they said.
-pub(super) fn words(
-    first: &Conversation,
-    before: &ShownWindow,
-    second: &Conversation,
-    after: &ShownWindow,
+pub(super) fn words<'a>(
+    (first, before): (&Conversation, &'a [Measured]),
+    (second, after): (&Conversation, &'a [Measured]),
     changed: &BTreeSet<MessageId>,
 ) -> Result<Vec<WordDiff>, Error> {
     let held =
-        |window: &ShownWindow| -> BTreeSet<Seq> { window.messages.iter().map(|m| m.seq).collect() };
+        |window: &[Measured]| -> BTreeSet<MessageId> { window.iter().map(Measured::id).collect() };
     let (old, new) = (held(before), held(after));
-    let mut found = Vec::new();
-    let claims = |window: &'_ ShownWindow, other: &BTreeSet<Seq>| -> Vec<ShownMessage> {
-        let claims = window.messages.iter();
-        let claims = claims.filter(|m| !m.stands_for.is_empty() && !other.contains(&m.seq));
-        claims.cloned().collect()
+    let claims = |window: &'a [Measured], other: BTreeSet<MessageId>| {
+        let claims = window.iter();
+        claims.filter(move |m| !m.stands_for.is_empty() && !other.contains(&m.id()))
     };
-    for claim in claims(before, &new) {
-        found.push(against_sources(first, &claim)?);
+    let mut found = Vec::new();
+    for claim in claims(before, new) {
+        found.push(against_sources(first, claim)?);
     }
-    for claim in claims(after, &old) {
-        found.push(against_sources(second, &claim)?);
+    for claim in claims(after, old) {
+        found.push(against_sources(second, claim)?);
     }
     for id in changed {
-        let of = |window: &ShownWindow| {
-            let message = window.messages.iter().find(|m| m.seq == id.seq());
-            message.map(|m| m.words.clone()).unwrap_or_default()
+        let of = |chat, window: &[Measured]| {
+            let message = window.iter().find(|m| m.id() == *id);
+            message.map_or(Ok(String::new()), |m| m.words(chat))
         };
         found.push(WordDiff {
             message: id.seq(),
             against: vec![id.seq()],
             ranges: Ranges(vec![(id.seq(), id.seq())]),
-            words: compare(&of(before), &of(after)),
+            words: compare(&of(first, before)?, &of(second, after)?),
         });
     }
     Ok(found)
 }
 
 /// A claim against the messages it stands for, as they were when it came.
-fn against_sources(chat: &Conversation, claim: &ShownMessage) -> Result<WordDiff, Error> {
-    let outline = chat.outline_after(Seq(claim.seq.0.saturating_sub(1)))?;
+fn against_sources(chat: &Conversation, claim: &Measured) -> Result<WordDiff, Error> {
+    let seq = claim.id().seq();
+    let outline = chat.outline_after(Seq(seq.0.saturating_sub(1)))?;
     let mut texts = Vec::new();
     for source in &claim.stands_for {
         if let Some(placed) = outline.get(MessageId(*source)) {
-            texts.push(match chat.content(placed.form, placed.payload)? {
-                Content::Message(message) => message.words(),
-                Content::Redacted => "[redacted]".to_owned(),
-            });
+            texts.push(said(&chat.content(placed.form, placed.payload)?));
         }
     }
     Ok(WordDiff {
-        message: claim.seq,
+        message: seq,
         against: claim.stands_for.clone(),
         ranges: claim.sources.clone(),
-        words: compare(&texts.join("\n"), &claim.words),
+        words: compare(&texts.join("\n"), &claim.words(chat)?),
     })
 }

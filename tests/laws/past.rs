@@ -234,6 +234,25 @@ fn diff_and_context_cost_the_window_and_not_the_log() {
 }
 
 #[test]
+fn a_diff_without_words_reads_entries_alone() {
+    let place = |seq| Place { seq, call: None };
+    let counting = Arc::new(Counting::default());
+    let chat = long(&counting, "a", 40);
+    let [early, late] = [5, 25].map(|n| chat.call_at(Iteration(n)).unwrap());
+    let asked = |words| diff((&chat, place(early)), (&chat, place(late)), words);
+    let told = asked(false).unwrap();
+    assert!(!told.left.is_empty() && !told.entered.is_empty());
+    for seq in (0..=chat.head().unwrap().unwrap().seq.0).map(Seq) {
+        for (index, _) in (0..).zip(chat.entry(seq).unwrap().body.commitments()) {
+            counting
+                .destroy_payload(chat.id(), seq, index, Level::Buffered)
+                .unwrap();
+        }
+    }
+    assert_eq!(asked(false).unwrap(), told);
+}
+
+#[test]
 fn what_came_back_costs_no_fold_either() {
     let counting = Arc::new(Counting::default());
     let written = long(&counting, "a", 800);
