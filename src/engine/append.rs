@@ -464,7 +464,7 @@ fn holds_result(message: &Message) -> bool {
 }
 
 /// Whether the parts of split messages are those of the whole, in any order between the splits.
-fn same_parts(split: &[Message], whole: &Message) -> bool {
+pub(super) fn same_parts(split: &[Message], whole: &Message) -> bool {
     let parts: Vec<&Part> = split.iter().flat_map(|m| &m.parts).collect();
     parts.len() == whole.parts.len() && whole.parts.iter().all(|p| parts.contains(&p))
 }

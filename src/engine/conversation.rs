@@ -322,7 +322,11 @@ impl Store {
         let meta = Meta {
             at: self.environment.now(),
             by: self.by.clone(),
-            provenance: Provenance::Recorded,
+            // An importer read it from the source that a tool call started this.
+            provenance: match started_by {
+                Some(_) => Provenance::Inferred,
+                None => Provenance::Recorded,
+            },
             key: None,
         };
         let mut stage = Stage::new(id, self.environment(), &mut state.projection, None)

@@ -8,6 +8,7 @@
 
 mod begin;
 mod compare;
+mod repeated;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +25,7 @@ use crate::strategy::Strategy;
 use crate::window::{BindError, CLEARED, COMPACTED, MessageState};
 use std::sync::Arc;
 
-use self::begin::begin;
+use self::begin::{Begun, Passed, begin};
 use self::compare::was_simulated;
 use super::append::{
     self, Options, file_noted, file_returned, file_settings, returned_words, store_content,
@@ -106,7 +107,7 @@ impl Store {
 
     /// The same for one of several transcripts of a file: `named` tells what the conversation of
     /// another was called, by the transcript's id. A branch becomes a fork of that conversation, and
-    /// what a tool call started names the call; without the other either begins by itself. Each step
+    /// what a tool call started names the call; without the other each begins by itself. Each step
     /// is let go once it is filed, so that a long transcript is not held beside its own log.
     ///
     /// # Errors
@@ -133,7 +134,7 @@ impl Store {
         &self,
         named: &dyn Fn(&str) -> Option<String>,
         name: &str,
-        told: Told<'_>,
+        mut told: Told<'_>,
         chain: Vec<Arc<dyn Strategy>>,
         progress: &mut dyn FnMut(usize),
     ) -> Result<Imported, Error> {
@@ -145,7 +146,12 @@ impl Store {
             Some(id) => door.backend().head(id)?,
             None => None,
         };
-        let mut chat = begin(&door, named, name, told.begins)?;
+        let Begun {
+            mut chat,
+            first,
+            passed,
+            warning,
+        } = begin(&door, named, name, &mut told)?;
         if !chain.is_empty() && was_simulated(&chat)? == Some(false) {
             let detail = format!("'{name}' was imported without strategies");
             let refusal = Refusal::new(RequestReason::PolicyConflict, detail);
@@ -162,7 +168,9 @@ impl Store {
             };
             chat = chat.with_strategies(chain)?.with_open_calls(policy)?;
         }
-        let mut import = Import::new(&chat, told)?;
+        let mut steps = first.into_iter().map(Cow::Owned).chain(told.steps);
+        let mut import = Import::new(&chat, format, &mut steps, passed)?;
+        import.warnings.extend(warning);
         while import.some_steps()? {
             progress(import.next);
         }
@@ -234,15 +242,15 @@ fn count(n: usize) -> u64 {
 struct Told<'a> {
     format: &'static str,
     begins: &'a Begins,
-    steps: Steps<'a>,
+    steps: Steps<'a, 'a>,
 }
 
-type Steps<'a> = &'a mut dyn Iterator<Item = Cow<'a, Step>>;
+type Steps<'a, 's> = &'a mut (dyn Iterator<Item = Cow<'s, Step>> + 'a);
 
 struct Import<'a, 's> {
     chat: &'a Conversation,
     format: &'static str,
-    steps: Peekable<Steps<'s>>,
+    steps: Peekable<Steps<'a, 's>>,
     /// The number of the next step.
     next: usize,
     simulated: bool,
@@ -262,7 +270,12 @@ struct Written {
 }
 
 impl<'a, 's> Import<'a, 's> {
-    fn new(chat: &'a Conversation, told: Told<'s>) -> Result<Self, Error> {
+    fn new(
+        chat: &'a Conversation,
+        format: &'static str,
+        steps: Steps<'a, 's>,
+        passed: Passed,
+    ) -> Result<Self, Error> {
         let earlier = was_simulated(chat)?;
         let state = chat.lock()?;
         let simulated = earlier.unwrap_or_else(|| !state.projection.chain().is_empty());
@@ -272,11 +285,11 @@ impl<'a, 's> Import<'a, 's> {
         }
         Ok(Self {
             chat,
-            format: told.format,
-            steps: told.steps.peekable(),
-            next: 0,
+            format,
+            steps: steps.peekable(),
+            next: passed.steps,
             simulated,
-            messages: Vec::new(),
+            messages: passed.messages,
             notes: 0,
             due: Vec::new(),
             warnings: Vec::new(),

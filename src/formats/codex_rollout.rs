@@ -8,12 +8,14 @@
 //!   of all before (`replacement_history`) becomes one message, in its order.
 //! * A rollback of turns is [`Step::Rewound`](super::Step::Rewound): from a person's words on.
 //! * Other events repeat what items say; they and everything else are notes.
-//! * A sub-agent's session names the session that spawned it, a forked one the session it left.
+//! * A sub-agent's session names the session that spawned it, and the call; where it does not, the call is
+//!   the one whose result names the agent, by its session or its path. A forked one names the session it
+//!   left, and tells again what it took over.
 
 use super::detect::{PieceReader, Sniff};
 use super::input::Piece;
 use super::record::{self, Story, instant};
-use super::{Begins, Transcript, Usage, json, openai_responses};
+use super::{Begins, Starter, Transcript, Usage, json, openai_responses};
 use crate::log::{Author, BlockBody, Fields, Json, Message, Micros, Part, PartBody, Role, Source};
 
 /// The format's name.
@@ -59,6 +61,10 @@ impl PieceReader for CodexRollout {
 
     fn given(&self, messages: &[&Message]) -> Option<Json> {
         Some(openai_responses::write_item(messages.first()?))
+    }
+
+    fn agents_of(&self, result: &Message) -> Vec<String> {
+        spawned(result)
     }
 }
 
@@ -282,14 +288,40 @@ fn begins(meta: &Fields) -> Begins {
     if let Some(spawn) = spawn
         && let Some(by) = json::text_field(&spawn, "parent_thread_id")
     {
-        let call = json::text_field(&spawn, "spawn_call_id").unwrap_or_default();
+        let call = match json::text_field(&spawn, "spawn_call_id") {
+            Some(call) => Starter::Call(call),
+            None => {
+                let path = json::text_field(&spawn, "agent_path");
+                let last = path.as_deref().and_then(|path| path.rsplit('/').next());
+                let names = [json::text_field(meta, "id"), last.map(str::to_owned), path];
+                Starter::Agent(names.into_iter().flatten().collect())
+            }
+        };
         return Begins::Started { by, call };
     }
     match json::text_field(meta, "forked_from_id") {
-        // How much of the other it repeats is not said.
-        Some(of) => Begins::Branch { of, shared: 0 },
+        Some(of) => Begins::Forked { of },
         None => Begins::Own,
     }
+}
+
+/// What the output of a call that spawned an agent says of it: its session, or its path.
+fn spawned(result: &Message) -> Vec<String> {
+    let outputs = result.parts.iter().filter_map(|part| match &part.body {
+        PartBody::Result { content, .. } => Some(content),
+        _ => None,
+    });
+    let texts = outputs.flatten().filter_map(|block| match &block.body {
+        BlockBody::Text(text) => json::object(&Json(text.clone())),
+        _ => None,
+    });
+    let name = |output: &Fields| {
+        let names = ["agent_id", "task_name"].iter();
+        names
+            .filter_map(|name| json::text_field(output, name))
+            .collect::<Vec<_>>()
+    };
+    texts.flat_map(|output| name(&output)).collect()
 }
 
 fn is_injected(message: &Message) -> bool {

@@ -55,6 +55,12 @@ pub trait Reader: Sync {
     fn given(&self, _messages: &[&Message]) -> Option<Json> {
         None
     }
+
+    /// The names of the sub-agent that a message of a tool is the answer of, where a sub-agent in a file
+    /// of its own is told by them ([`Starter::Agent`](super::Starter::Agent)).
+    fn agents_of(&self, _result: &Message) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// A format whose records are JSON values that stand by themselves, whatever stands between them.
@@ -71,6 +77,11 @@ pub(crate) trait PieceReader: Sync {
     /// As [`Reader::given`].
     fn given(&self, _messages: &[&Message]) -> Option<Json> {
         None
+    }
+
+    /// As [`Reader::agents_of`].
+    fn agents_of(&self, _result: &Message) -> Vec<String> {
+        Vec::new()
     }
 }
 
@@ -104,6 +115,10 @@ impl<T: PieceReader> Reader for T {
 
     fn given(&self, messages: &[&Message]) -> Option<Json> {
         PieceReader::given(self, messages)
+    }
+
+    fn agents_of(&self, result: &Message) -> Vec<String> {
+        PieceReader::agents_of(self, result)
     }
 }
 
@@ -175,6 +190,10 @@ impl Format {
 
     pub(super) fn given(self, messages: &[&Message]) -> Option<Json> {
         self.0.given(messages)
+    }
+
+    pub(super) fn agents_of(self, result: &Message) -> Vec<String> {
+        self.0.agents_of(result)
     }
 }
 

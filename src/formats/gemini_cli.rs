@@ -4,14 +4,18 @@
 //! Older sessions are one object, written anew each time they grow. Newer ones are lines: what the session
 //! is, then messages, each written anew when it grows; a `$set` whose messages take the place of all
 //! before, as a compression does; a `$rewindTo` that takes a message away with all behind it.
+//!
+//! A sub-agent has a file of its own, which says that it is one (`kind`). Its session's id is the name of
+//! the folder that the file lies in; the call is the one whose `agentId` names the agent.
 
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 
 use super::detect::{PieceReader, Sniff};
 use super::gemini_contents;
 use super::input::Piece;
 use super::record::{self, Story, instant};
-use super::{Link, Step, Transcript, Usage, json};
+use super::{Begins, Link, Starter, Step, Transcript, Usage, json};
 use crate::log::{Author, Block, Fields, Json, Message, Micros, Part, PartBody, Role, Shape};
 
 /// The format's name.
@@ -33,6 +37,11 @@ impl PieceReader for GeminiCli {
     fn read(&self, pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
         read(pieces)
     }
+
+    fn agents_of(&self, result: &Message) -> Vec<String> {
+        let around = record::around(result);
+        json::text_field(&around, "agentId").into_iter().collect()
+    }
 }
 
 fn read(pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
@@ -42,15 +51,11 @@ fn read(pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
         let read = value.map(|json| (json::object(&json), json));
         let begins = matches!(&read, Ok((Some(fields), _)) if session.begins_another(fields));
         if begins {
-            told.push(
-                std::mem::replace(&mut session, Session::new())
-                    .story
-                    .finish(),
-            );
+            told.push(std::mem::replace(&mut session, Session::new()).finish());
         }
         session.story.at(&place);
         match read {
-            Ok((Some(fields), json)) => session.record(fields, json),
+            Ok((Some(fields), json)) => session.record(fields, json, &place),
             Ok((None, json)) => {
                 let what = "this is no record: not a JSON object";
                 session.story.noted(what, Some(json), true);
@@ -59,9 +64,21 @@ fn read(pieces: &mut dyn Iterator<Item = Piece>) -> Vec<Transcript> {
         }
     }
     if !session.story.is_empty() {
-        told.push(session.story.finish());
+        told.push(session.finish());
     }
     told
+}
+
+/// How a sub-agent's session began, by where its file lies.
+fn started(place: &str, id: Option<&String>) -> Begins {
+    let folder = Path::new(place).parent().and_then(Path::file_name);
+    match (folder.and_then(|name| name.to_str()), id) {
+        (Some(by), Some(id)) => Begins::Started {
+            by: by.to_owned(),
+            call: Starter::Agent(vec![id.clone()]),
+        },
+        _ => Begins::Own,
+    }
 }
 
 /// A message of the session's list: what of it was told.
@@ -79,6 +96,7 @@ struct Held {
 
 struct Session {
     story: Story,
+    begins: Begins,
     id: Option<String>,
     held: Vec<Held>,
     places: HashMap<String, usize>,
@@ -90,10 +108,18 @@ impl Session {
     fn new() -> Self {
         Self {
             story: Story::new(FORMAT),
+            begins: Begins::Own,
             id: None,
             held: Vec::new(),
             places: HashMap::new(),
             newest: None,
+        }
+    }
+
+    fn finish(self) -> Transcript {
+        Transcript {
+            begins: self.begins,
+            ..self.story.finish()
         }
     }
 
@@ -102,11 +128,14 @@ impl Session {
         self.id.is_some() && id.is_some() && id != self.id
     }
 
-    fn record(&mut self, mut fields: Fields, whole: Json) {
+    fn record(&mut self, mut fields: Fields, whole: Json, place: &str) {
         if json::field(&fields, "sessionId").is_some() {
             let messages = json::take_as(&mut fields, "messages", json::array);
             self.id = json::text_field(&fields, "sessionId");
             self.story.identify(self.id.clone());
+            if json::text_field(&fields, "kind").as_deref() == Some("subagent") {
+                self.begins = started(place, self.id.as_ref());
+            }
             self.story.leftovers(&fields);
             return self.replace(messages.unwrap_or_default());
         }

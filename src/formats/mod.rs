@@ -108,6 +108,14 @@ pub fn given(messages: &[&Message]) -> Option<Json> {
     }
 }
 
+/// The names of the sub-agent that this message of a tool is the answer of, as its source has them.
+#[must_use]
+pub fn agents_of(result: &Message) -> Vec<String> {
+    let format = result.source.as_ref().map(|source| source.format.as_str());
+    let format = format.and_then(Format::from_name);
+    format.map_or_else(Vec::new, |format| format.agents_of(result))
+}
+
 /// A block as both providers write it; media and opaque blocks are kept whole in their own terms.
 pub(crate) fn write_block(body: &BlockBody, extra: &Fields) -> Json {
     match body {
@@ -136,7 +144,8 @@ pub struct Transcript {
     pub steps: Vec<Step>,
 }
 
-/// How a transcript begins, in terms of others of the same file, which stand before it.
+/// How a transcript begins, in terms of others: of the same file, which stand before it, or of files of
+/// their own.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Begins {
     /// By itself.
@@ -149,13 +158,40 @@ pub enum Begins {
         /// How many steps.
         shared: usize,
     },
+    /// As a fork of another whose beginning its own file tells again. How much that is, the file does
+    /// not say: it shares the messages that both begin with.
+    Forked {
+        /// The other's id.
+        of: String,
+    },
     /// By a tool call of another.
     Started {
         /// The other's id.
         by: String,
-        /// The provider's id of the call.
-        call: String,
+        /// Which call.
+        call: Starter,
     },
+}
+
+impl Begins {
+    /// The id of the other that it begins in.
+    #[must_use]
+    pub fn other(&self) -> Option<&str> {
+        match self {
+            Self::Own => None,
+            Self::Branch { of, .. } | Self::Forked { of } => Some(of),
+            Self::Started { by, .. } => Some(by),
+        }
+    }
+}
+
+/// The tool call that started a sub-agent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Starter {
+    /// The one with this id of the provider's.
+    Call(String),
+    /// The one whose result names the agent so ([`agents_of`]), in one of these ways.
+    Agent(Vec<String>),
 }
 
 /// How a message hangs together with an earlier one. Numbers count a transcript's message steps

@@ -268,7 +268,7 @@ fn every_recorded_transcript_imports_once() {
 }
 
 /// A session and its sub-agent, a file each, as two clients write them.
-const APART: [[&str; 2]; 2] = [
+const APART: [[&str; 2]; 3] = [
     [
         r#"{"type":"user","uuid":"a","parentUuid":null,"sessionId":"t","message":{"role":"user","content":"Go."}}
 {"type":"assistant","uuid":"b","parentUuid":"a","sessionId":"t","message":{"id":"m","role":"assistant","content":[{"type":"tool_use","id":"c","name":"Task","input":{}}]}}
@@ -284,6 +284,15 @@ const APART: [[&str; 2]; 2] = [
 {"type":"response_item","payload":{"type":"function_call","name":"spawn_agent","arguments":"{}","call_id":"c"}}
 "#,
         r#"{"type":"session_meta","payload":{"id":"x","source":{"subagent":{"thread_spawn":{"parent_thread_id":"t","spawn_call_id":"c"}}}}}
+{"type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"Look."}]}}
+"#,
+    ],
+    [
+        r#"{"type":"session_meta","payload":{"id":"t","cwd":"/w"}}
+{"type":"response_item","payload":{"type":"function_call","name":"spawn_agent","arguments":"{}","call_id":"c"}}
+{"type":"response_item","payload":{"type":"function_call_output","call_id":"c","output":"{\"agent_id\":\"x\"}"}}
+"#,
+        r#"{"type":"session_meta","payload":{"id":"x","source":{"subagent":{"thread_spawn":{"parent_thread_id":"t"}}}}}
 {"type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"Look."}]}}
 "#,
     ],
@@ -323,4 +332,52 @@ fn a_sub_agent_in_a_file_of_its_own_names_the_call_that_started_it_in_any_order(
             assert!(of(first)["started_by"].is_null());
         }
     }
+}
+
+/// A Codex session, and what its file repeats of the one it left.
+fn codex(record: &str, words: &[&str]) -> String {
+    let item = |word: &&str| {
+        let content = serde_json::json!([{"type": "input_text", "text": word}]);
+        let item = serde_json::json!({"type": "message", "role": "user", "content": content});
+        serde_json::json!({"type": "response_item", "payload": item}).to_string()
+    };
+    let meta = format!(r#"{{"type":"session_meta","payload":{record}}}"#);
+    let lines: Vec<String> = [meta].into_iter().chain(words.iter().map(item)).collect();
+    lines.join("\n") + "\n"
+}
+
+#[test]
+fn a_forked_session_is_a_fork_in_any_order_of_files_and_says_so_where_the_other_is_not_there() {
+    let left = codex(r#"{"id":"t"}"#, &["Go.", "More."]);
+    let fork = codex(r#"{"id":"x","forked_from_id":"t"}"#, &["Go.", "Else."]);
+    for (first, second) in [("a", "b"), ("b", "a")] {
+        let place = Place::new();
+        std::fs::create_dir(place.path("in")).unwrap();
+        place.write(&format!("in/{first}.jsonl"), &left);
+        place.write(&format!("in/{second}.jsonl"), &fork);
+        for added in [true, false] {
+            let run = place.run(&["import", "in", "--json"]).done();
+            let lines: Vec<Imported> = run.lines();
+            assert_eq!(
+                lines.iter().map(|line| line.messages).collect::<Vec<_>>(),
+                [2, 2]
+            );
+            assert!(lines.iter().all(|line| (line.added > 0) == added));
+        }
+        let listed: Vec<serde_json::Value> = place.run(&["ls", "--json"]).done().lines();
+        let name = |line: &serde_json::Value| line["conversation"].as_str().unwrap().to_owned();
+        let fork = listed
+            .iter()
+            .find(|line| name(line).starts_with(second))
+            .unwrap();
+        assert!(
+            fork["parent"].as_str().unwrap().starts_with(first),
+            "{fork}"
+        );
+    }
+    let place = Place::new();
+    place.write("x.jsonl", &fork);
+    let run = place.run(&["import", "x.jsonl"]).done();
+    let expected = "forked from 't', which was not imported with it; it begins by itself";
+    assert!(run.err.contains(expected), "{}", run.err);
 }

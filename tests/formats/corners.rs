@@ -1,7 +1,7 @@
 //! The traps of each format, one example each.
 
 use ctxlog::formats::input::RECORD_LIMIT;
-use ctxlog::formats::{Begins, Format, Link, Step, Transcript, Usage};
+use ctxlog::formats::{Begins, Format, Link, Starter, Step, Transcript, Usage};
 use ctxlog::log::{Author, BlockBody, Message, PartBody, Role};
 
 fn read(format: &str, text: &str) -> Vec<Transcript> {
@@ -372,14 +372,14 @@ fn codex_sessions_name_those_they_come_from() {
     let spawned = r#"{"id":"b","source":{"subagent":{"thread_spawn":{"parent_thread_id":"a","spawn_call_id":"c"}}}}"#;
     let spawned = one("codex-rollout", &line("session_meta", spawned));
     assert_eq!(spawned.id.as_deref(), Some("b"));
-    let (by, call) = ("a".to_owned(), "c".to_owned());
+    let (by, call) = ("a".to_owned(), Starter::Call("c".to_owned()));
     assert_eq!(spawned.begins, Begins::Started { by, call });
     // The record of the session it left is repeated in a fork: the first one names it.
     let forked = line("session_meta", r#"{"id":"b","forked_from_id":"a"}"#)
         + &line("session_meta", r#"{"id":"a"}"#);
     let forked = one("codex-rollout", &forked);
     let of = "a".to_owned();
-    assert_eq!(forked.begins, Begins::Branch { of, shared: 0 });
+    assert_eq!(forked.begins, Begins::Forked { of });
     assert_eq!(forked.id.as_deref(), Some("b"));
 }
 

@@ -11,6 +11,7 @@ mod frameworks;
 mod gemini;
 mod given;
 mod laws;
+mod linked;
 mod lists;
 mod mistral;
 mod rendered;

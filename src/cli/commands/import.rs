@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use ctxlog::Strategy;
 use ctxlog::engine::{CommandSummarizer, Conversation, Imported, Store, Warning};
-use ctxlog::formats::{Begins, Format, Transcript};
+use ctxlog::formats::{Format, Transcript};
 use ctxlog::log::{Body, Head, Seq};
 use serde::Serialize;
 
@@ -246,12 +246,8 @@ impl Import<'_> {
 
     /// Whether something in a file began in a conversation of another that is still to come.
     fn is_early(&self, conversations: &[Transcript]) -> bool {
-        let here = |id: &String| conversations.iter().any(|t| t.id.as_ref() == Some(id));
-        let mut others = conversations.iter().filter_map(|t| match &t.begins {
-            Begins::Own => None,
-            Begins::Branch { of, .. } => Some(of),
-            Begins::Started { by, .. } => Some(by),
-        });
+        let here = |id| conversations.iter().any(|t| t.id.as_deref() == Some(id));
+        let mut others = conversations.iter().filter_map(|t| t.begins.other());
         self.waits && others.any(|id| !here(id) && !self.known.contains_key(id))
     }
 

@@ -10,8 +10,8 @@
 //! * Sessions in one file, a session's sub-agents (`isSidechain`) and further roots that a person
 //!   began are transcripts of their own. The main one has the session's id, the others
 //!   `session#root`. A sub-agent with a file of its own names its session, and itself in place of
-//!   the call that started it: which call that was, [`agent_of`] tells of the session's results. A line that names no line before it joins the newest conversation of its
-//!   session and kind.
+//!   the call that started it: that is the call whose result names the agent. A line that names no line
+//!   before it joins the newest conversation of its session and kind.
 //! * Everything else is noted: the client's own events as routine, damage with a warning. Notes
 //!   without a session go to the first transcript.
 //!
@@ -58,6 +58,13 @@ impl Reader for ClaudeCode {
 
     fn given(&self, messages: &[&Message]) -> Option<Json> {
         Some(super::anthropic::write_message(messages))
+    }
+
+    fn agents_of(&self, result: &Message) -> Vec<String> {
+        let around = super::record::around(result);
+        let result = json::field(&around, "toolUseResult").and_then(json::object);
+        let agent = result.and_then(|result| json::text_field(&result, "agentId"));
+        agent.into_iter().collect()
     }
 }
 
@@ -123,18 +130,6 @@ fn next_line(input: &mut impl BufRead, limit: usize, line: &mut Vec<u8>) -> io::
             return Ok(Extent { size, ended });
         }
     }
-}
-
-/// The sub-agent whose answer this message of a session holds.
-#[must_use]
-pub fn agent_of(message: &Message) -> Option<String> {
-    let around = &message
-        .source
-        .as_ref()
-        .filter(|s| s.format == FORMAT)?
-        .around;
-    let result = json::object(json::field(around, "toolUseResult")?)?;
-    json::text_field(&result, "agentId")
 }
 
 /// Reads one line. Without an end it may still grow: then it holds only values that have an end.

@@ -7,7 +7,7 @@ use super::branch::{NodeId, Place, ROOT};
 use super::conversation::{Conversation, warning};
 use super::line::Line;
 use crate::formats::anthropic::read_message;
-use crate::formats::{Begins, Step, Transcript, json};
+use crate::formats::{Begins, Starter, Step, Transcript, json};
 use crate::log::{Author, BlockBody, Json, Message, PartBody};
 
 /// Conversations of one session and kind: its main line, or one agent's sidechains.
@@ -66,7 +66,8 @@ impl Sessions {
         let started = |(session, sidechain, agent): &Kind| {
             let (by, agent) = (session.clone()?, agent.clone()?);
             let known = self.started.get(&(Some(by.clone()), agent.clone()));
-            let call = known.cloned().or(apart(session).then_some(agent))?;
+            let named = || apart(session).then(|| Starter::Agent(vec![agent.clone()]));
+            let call = known.cloned().map(Starter::Call).or_else(named)?;
             sidechain.then_some(Begins::Started { by, call })
         };
         let begins: Vec<Option<Begins>> = self.kinds.iter().map(started).collect();
