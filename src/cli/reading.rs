@@ -1,10 +1,11 @@
 //! Reading what is to be imported: files and stdin, of a format that may have to be found out.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use ctxlog::audit::{ExportError, Exported};
+use ctxlog::formats::archive::{Archive, MAGIC};
 use ctxlog::formats::input::{Piece, pieces};
 use ctxlog::formats::{Format, Step, Transcript, detect, json};
 
@@ -84,10 +85,22 @@ impl Source {
             .unwrap_or_else(|_| self.path.clone())
     }
 
-    fn open(&self) -> Result<BufReader<File>, Failure> {
-        let failed = |e: io::Error| Failure::file("read", Path::new(&self.shown), &e);
+    /// The text of the file; of an archive that of the log in it.
+    fn open(&self, limit: usize) -> Result<Box<dyn BufRead>, Failure> {
+        let failed = |e: io::Error| self.failed(&e);
         let file = File::open(&self.path).map_err(failed)?;
-        Ok(BufReader::with_capacity(1 << 16, file))
+        let mut file = BufReader::with_capacity(1 << 16, file);
+        if !file.fill_buf().map_err(failed)?.starts_with(MAGIC) {
+            return Ok(Box::new(file));
+        }
+        match Archive::open(file, limit).map_err(failed)? {
+            Some(archive) => Ok(Box::new(archive)),
+            None => {
+                let message = format!("{} is an archive that holds no log of Inspect", self.shown);
+                let help = "unpack it, and import the files in it";
+                Err(Failure::usage("unknown-format", message, help))
+            }
+        }
     }
 
     fn failed(&self, error: &io::Error) -> Failure {
@@ -98,7 +111,7 @@ impl Source {
     pub fn detect(&self, limit: usize) -> Result<Kind, Failure> {
         let mut seen: Vec<Piece> = Vec::new();
         let mut bytes: usize = 0;
-        for piece in pieces(self.open()?, &self.shown, limit) {
+        for piece in pieces(self.open(limit)?, &self.shown, limit) {
             let piece = piece.map_err(|e| self.failed(&e))?;
             let text = piece.value.as_ref().map_or(0, |json| json.0.len());
             bytes = bytes.saturating_add(text);
@@ -162,7 +175,7 @@ impl Source {
     /// Reads the conversations of a file. Those without a message or call are none; what was noted
     /// there is given beside.
     pub fn read(&self, format: Format, limit: usize) -> Result<Found, Failure> {
-        let read = format.read(&mut self.open()?, &self.shown, limit);
+        let read = format.read(&mut self.open(limit)?, &self.shown, limit);
         let all = read.map_err(|e| self.failed(&e))?;
         let (conversations, others): (Vec<_>, Vec<_>) = all.into_iter().partition(converses);
         let notes: Vec<(String, String)> = others.iter().flat_map(notes).collect();

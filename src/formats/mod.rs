@@ -8,6 +8,8 @@
 pub mod adk_session;
 pub mod agent_framework;
 pub mod anthropic;
+#[cfg(feature = "archives")]
+pub mod archive;
 mod attachment;
 pub mod bedrock_converse;
 mod blocks;

@@ -381,3 +381,34 @@ fn a_forked_session_is_a_fork_in_any_order_of_files_and_says_so_where_the_other_
     let expected = "forked from 't', which was not imported with it; it begins by itself";
     assert!(run.err.contains(expected), "{}", run.err);
 }
+
+#[test]
+fn a_packed_log_is_imported_and_other_archives_are_not() {
+    let packed = |name: &str, text: &str| {
+        let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+        let options = zip::write::SimpleFileOptions::default();
+        zip.start_file(name, options).unwrap();
+        std::io::Write::write_all(&mut zip, text.as_bytes()).unwrap();
+        zip.finish().unwrap().into_inner()
+    };
+    let sample = r#"{"id":"q","epoch":1,"messages":[{"role":"user","content":"Hi."}]}"#;
+    let place = Place::new();
+    std::fs::create_dir(place.path("in")).unwrap();
+    std::fs::write(
+        place.path("in/log.eval"),
+        packed("samples/q_epoch_1.json", sample),
+    )
+    .unwrap();
+    std::fs::write(place.path("in/other.zip"), packed("a.json", sample)).unwrap();
+    let lines: Vec<Imported> = place.run(&["import", "in", "--json"]).done().lines();
+    assert_eq!(lines.len(), 1);
+    assert_eq!(lines[0].format, "inspect-log");
+    let run = place.run(&["import", "in/other.zip"]);
+    assert!(run.err.contains("holds no log of Inspect"), "{}", run.err);
+    let run = place.run(&["import", "in/log.eval", "--max-record", "9", "--as", "x"]);
+    assert!(
+        run.err.contains("samples/q_epoch_1.json in it has"),
+        "{}",
+        run.err
+    );
+}

@@ -1,5 +1,6 @@
 //! Every recorded file, by its format: what it holds against what the page beside the files counts.
 
+mod archives;
 mod bedrock;
 mod bodies;
 #[path = "../common/mod.rs"]
