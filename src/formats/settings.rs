@@ -118,7 +118,8 @@ fn tools_of(one: &Json) -> Vec<Tool> {
     if let Some(list) = declared.iter().find_map(|name| json::field(&fields, name)) {
         let list = json::array(list).unwrap_or_default();
         let each = list.iter().filter_map(json::object);
-        return each.filter_map(|fields| tool(&fields)).collect();
+        let tools = each.filter_map(|fields| tool(&fields));
+        return tools.map(with_types_of_json).collect();
     }
     let inner = ["function", "toolSpec", "tool_spec"];
     let inner = inner.iter().find_map(|name| json::field(&fields, name));
@@ -129,6 +130,52 @@ fn tools_of(one: &Json) -> Vec<Tool> {
     };
     own.into_iter().collect()
 }
+
+/// Gemini names the types of a schema in capitals, others as JSON Schema does.
+fn with_types_of_json(tool: Tool) -> Tool {
+    let schema = tool.schema.as_ref().map(lowered);
+    Tool { schema, ..tool }
+}
+
+/// A schema with the types of it, and of those within it, in small letters; what only looks like one
+/// (a property that is called `type`, a value) stays.
+fn lowered(schema: &Json) -> Json {
+    let Some(mut fields) = json::object(schema) else {
+        return schema.clone();
+    };
+    for (name, value) in &mut fields {
+        match name.as_str() {
+            "type" => {
+                let name = json::string(value).map(|name| name.to_ascii_lowercase());
+                if let Some(name) = name.filter(|name| TYPES.contains(&name.as_str())) {
+                    *value = json::quoted(&name);
+                }
+            }
+            "items" | "additionalProperties" => *value = lowered(value),
+            "anyOf" | "any_of" | "prefixItems" => {
+                if let Some(schemas) = json::array(value) {
+                    let schemas: Vec<Json> = schemas.iter().map(lowered).collect();
+                    *value = json::write_array(&schemas);
+                }
+            }
+            "properties" | "defs" | "$defs" => {
+                if let Some(mut named) = json::object(value) {
+                    named
+                        .iter_mut()
+                        .for_each(|(_, schema)| *schema = lowered(schema));
+                    *value = json::write_object(&named);
+                }
+            }
+            _ => {}
+        }
+    }
+    json::write_object(&fields)
+}
+
+/// The types of JSON Schema.
+const TYPES: [&str; 7] = [
+    "object", "array", "string", "number", "integer", "boolean", "null",
+];
 
 fn is_function(fields: &Fields) -> bool {
     json::text_field(fields, "type").as_deref() == Some("function")

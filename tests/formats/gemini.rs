@@ -397,6 +397,47 @@ fn settings_of_another_provider_become_a_limit_and_declarations() {
     assert_eq!(body(&drawn), expected);
 }
 
+/// Gemini names types in capitals; what only looks like a type stays as it is.
+#[test]
+fn types_of_schemas_are_small_letters_for_others() {
+    let parameters = json!({
+        "type": "OBJECT",
+        "properties": {
+            "type": {"type": "STRING", "enum": ["OBJECT", "NUMBER"], "default": "OBJECT"},
+            "list": {"type": "ARRAY", "items": {"anyOf": [{"type": "INTEGER"}, {"type": "NULL"}]}},
+            "odd": {"type": "Custom"},
+        },
+        "required": ["type"],
+    });
+    let expected = json!({
+        "type": "object",
+        "properties": {
+            "type": {"type": "string", "enum": ["OBJECT", "NUMBER"], "default": "OBJECT"},
+            "list": {"type": "array", "items": {"anyOf": [{"type": "integer"}, {"type": "null"}]}},
+            "odd": {"type": "Custom"},
+        },
+        "required": ["type"],
+    });
+    let tools = json!([{"functionDeclarations": [{"name": "t", "parameters": parameters}]}]);
+    let settings = vec![("tools".to_owned(), Json(tools.to_string()))];
+    for profile in Profile::ALL.iter().copied() {
+        let drawn = render(profile, &[], &settings, OWN.format(), Some("m"), false);
+        let body = body(&drawn);
+        let schema = match profile {
+            Profile::OpenAiChat | Profile::Mistral => &body["tools"][0]["function"]["parameters"],
+            Profile::OpenAiResponses => &body["tools"][0]["parameters"],
+            Profile::Anthropic => &body["tools"][0]["input_schema"],
+            Profile::Bedrock => &body["toolConfig"]["tools"][0]["toolSpec"]["inputSchema"]["json"],
+            Profile::Gemini => {
+                assert_eq!(body["tools"], tools, "its own stays as it is");
+                continue;
+            }
+            _ => continue,
+        };
+        assert_eq!(schema, &expected, "{profile:?}");
+    }
+}
+
 #[test]
 fn warnings_say_where_and_what_to_do() {
     let call = json!({"role": "model", "parts": [{"functionCall": {"name": "f"}}]});
