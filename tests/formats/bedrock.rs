@@ -12,7 +12,6 @@ use super::common::{Log, log_of};
 
 const OWN: Own = Own {
     profile: Profile::Bedrock,
-    folder: "bedrock-converse",
     list: "messages",
     answer: "/output/message",
     also: &[],

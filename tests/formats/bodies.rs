@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use super::common::{Log, log_of, settings};
 use super::counts::every;
-use super::files::data;
+use super::driver;
 
-/// A provider's bodies: its list of messages, and the folder of its recorded requests.
+/// A provider's bodies.
 pub struct Own {
     pub profile: Profile,
-    pub folder: &'static str,
+    /// The list of messages in a body.
     pub list: &'static str,
     /// Where the answer's message is in a response.
     pub answer: &'static str,
@@ -36,11 +36,8 @@ impl Own {
         body[self.list].as_array().map_or(&[], Vec::as_slice)
     }
 
-    pub fn hard(&self, body: &Value) -> Vec<String> {
-        let problems = lint(self.profile, body).into_iter().filter(|p| p.hard);
-        problems
-            .map(|p| format!("{} at {:?}: {}", p.rule, p.index, p.message))
-            .collect()
+    fn hard(&self, body: &Value) -> Vec<String> {
+        driver::hard(self.profile, body)
     }
 
     /// Whether rendering has nothing to do.
@@ -61,33 +58,9 @@ impl Own {
         )
     }
 
-    /// Its recorded requests that were answered or refused, with what they read as.
-    fn each(&self, mut check: impl FnMut(&Value, &Transcript, &str)) {
-        let mut checked = 0;
-        for folder in [self.folder, "rejected-requests"] {
-            for file in data(folder).into_iter().flatten() {
-                let bytes = std::fs::read(&file).unwrap();
-                let text = std::str::from_utf8(&bytes).unwrap();
-                let records: Vec<Value> = text
-                    .lines()
-                    .map(|line| serde_json::from_str(line).unwrap())
-                    .collect();
-                let transcripts = self.read(&bytes);
-                assert_eq!(records.len(), transcripts.len(), "{}", file.display());
-                for (n, (record, transcript)) in records.iter().zip(&transcripts).enumerate() {
-                    if record.get("format").is_none_or(|f| f == self.folder) {
-                        check(record, transcript, &format!("{}#{n}", file.display()));
-                        checked += 1;
-                    }
-                }
-            }
-        }
-        assert!(checked > 20 || data("").is_none(), "{checked}");
-    }
-
     /// What was sent is what a window as it is gives, settings and all; so is the answer.
     pub fn gives_recorded_requests_back(&self) {
-        self.each(|record, transcript, place| {
+        driver::each(self.profile, |record, transcript, place| {
             let request = &record["request"];
             let log = log_of(transcript, false);
             let sent = self.draw(&log.items(), transcript, true);
@@ -104,7 +77,7 @@ impl Own {
 
     /// What breaks no rule is not changed; what breaks one is, and breaks none then.
     pub fn repairs_recorded_requests_where_they_are_broken(&self) {
-        self.each(|_, transcript, place| {
+        driver::each(self.profile, |_, transcript, place| {
             for whole in [false, true] {
                 let log = log_of(transcript, whole);
                 let as_is = body(&self.draw(&log.items(), transcript, true));

@@ -14,7 +14,6 @@ use super::files::data;
 
 const OWN: Own = Own {
     profile: Profile::Gemini,
-    folder: "gemini-contents",
     list: "contents",
     answer: "/candidates/0/content",
     also: &["G9"],

@@ -3,14 +3,14 @@
 use std::collections::HashSet;
 
 use ctxlog::formats::lint::lint;
-use ctxlog::formats::{Format, Profile, Rendered, Step, Transcript, render};
+use ctxlog::formats::{Format, Profile, Step, Transcript};
 use ctxlog::log::{Message, Part, PartBody, Role};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::common::Log;
-use super::counts::{every, read};
-use super::files::data;
+use super::counts::every;
+use super::driver::{each, hard, is_legal, own, some_of};
 
 const BOTH: [Profile; 2] = [Profile::LangChain, Profile::VercelUi];
 
@@ -30,50 +30,18 @@ fn standing(transcript: &Transcript) -> Log {
     log
 }
 
-fn draw(profile: Profile, log: &Log, as_is: bool) -> (Rendered, Value) {
-    let rendered = render(profile, &log.items(), &vec![], profile.name(), None, as_is);
-    let body: Value = serde_json::from_str(&rendered.body).expect("a body is JSON");
-    let list = body["messages"].as_array().expect("a list");
-    assert_eq!(
-        list.len(),
-        rendered.places.len(),
-        "a place for each message"
-    );
-    (rendered, body)
-}
-
-fn hard(profile: Profile, body: &Value) -> Vec<String> {
-    let problems = lint(profile, body).into_iter().filter(|p| p.hard);
-    problems
-        .map(|p| format!("{} at {:?}: {}", p.rule, p.index, p.message))
-        .collect()
-}
-
-/// Every recorded list of a format, with what was read from it.
-fn each(profile: Profile, mut check: impl FnMut(&Value, &Transcript, &str)) {
-    for file in data(profile.name()).unwrap_or_default() {
-        let text = std::fs::read_to_string(&file).unwrap();
-        let (_, transcripts) = read(&file);
-        let records: Vec<Value> = text
-            .lines()
-            .map(|l| serde_json::from_str(l).unwrap())
-            .collect();
-        assert_eq!(records.len(), transcripts.len(), "{}", file.display());
-        for (record, transcript) in records.iter().zip(&transcripts) {
-            let messages = record
-                .get("messages")
-                .unwrap_or(&record["values"]["messages"]);
-            check(messages, transcript, &format!("{}", file.display()));
-        }
-    }
+/// The list of a record.
+fn messages(record: &Value) -> &Value {
+    let within = &record["values"]["messages"];
+    record.get("messages").unwrap_or(within)
 }
 
 #[test]
 fn as_is_gives_recorded_lists_back() {
     for profile in BOTH {
-        each(profile, |messages, transcript, place| {
-            let (rendered, body) = draw(profile, &standing(transcript), true);
-            assert_eq!(&body["messages"], messages, "{place}");
+        each(profile, |record, transcript, place| {
+            let (rendered, body) = own(profile, &standing(transcript), true);
+            assert_eq!(&body["messages"], messages(record), "{place}");
             assert_eq!(rendered.repairs, [], "{place}");
         });
     }
@@ -83,9 +51,10 @@ fn as_is_gives_recorded_lists_back() {
 fn recorded_lists_are_repaired_where_they_are_broken_and_only_there() {
     let mut broken = Vec::new();
     for profile in BOTH {
-        each(profile, |messages, transcript, place| {
+        each(profile, |record, transcript, place| {
+            let messages = messages(record);
             let problems = hard(profile, &json!({ "messages": messages }));
-            let (rendered, body) = draw(profile, &standing(transcript), false);
+            let (rendered, body) = own(profile, &standing(transcript), false);
             assert_eq!(hard(profile, &body), Vec::<String>::new(), "{place}");
             if problems.is_empty() {
                 assert_eq!(rendered.repairs, [], "{place}");
@@ -102,46 +71,6 @@ fn recorded_lists_are_repaired_where_they_are_broken_and_only_there() {
         "{broken:?}"
     );
     assert!(broken.len() < 2, "{broken:?}");
-}
-
-/// Which messages of a window stay, by a number that says nothing.
-fn some_of(log: &mut Log, seed: u64) {
-    let mut state = seed | 1;
-    log.messages.retain(|_| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        !(state >> 33).is_multiple_of(3)
-    });
-}
-
-#[test]
-fn every_recorded_window_and_any_part_of_it_is_legal() {
-    let mut seen = 0;
-    every(|_, (_, transcript), place| {
-        for seed in 0..4 {
-            let mut log = standing(transcript);
-            if seed > 0 {
-                some_of(&mut log, seed * 7_919);
-            }
-            for profile in BOTH {
-                let (rendered, body) = draw(profile, &log, false);
-                let problems = hard(profile, &body);
-                assert!(
-                    problems.is_empty(),
-                    "{place} {profile:?} {problems:?} {:?}",
-                    rendered.repairs
-                );
-                assert_eq!(
-                    draw(profile, &log, false).0,
-                    rendered,
-                    "{place}: always the same"
-                );
-            }
-        }
-        seen += 1;
-    });
-    println!("{seen} transcripts");
 }
 
 /// The calls of a log by name, and whether each has a final result.
@@ -203,7 +132,7 @@ fn written_lists_are_read_again_with_their_calls_and_results() {
             return;
         }
         for profile in BOTH {
-            let (_, body) = draw(profile, &log, true);
+            let (_, body) = own(profile, &log, true);
             let format = Format::from_name(profile.name()).unwrap();
             let text = json!({"id": "t", "messages": body["messages"]}).to_string();
             let again = format.read(&mut text.as_bytes(), "f", 1 << 30).unwrap();
@@ -318,10 +247,10 @@ fn holds(profile: Profile, text: &str, seed: u64) -> Result<(), TestCaseError> {
             log.push(message.clone(), *link); // what an id replaces, too
         }
     }
-    let (as_is, body) = draw(profile, &log, true);
+    let (as_is, body) = own(profile, &log, true);
     prop_assert_eq!(&body["messages"], &source["messages"]);
     prop_assert_eq!(as_is.repairs, vec![]);
-    let (repaired, after) = draw(profile, &log, false);
+    let (repaired, after) = own(profile, &log, false);
     // A call that another's result seems to answer is closed, too.
     let broken = lint(profile, &body);
     let broken = broken.iter().any(|p| p.hard || p.rule == "L1");
@@ -332,9 +261,12 @@ fn holds(profile: Profile, text: &str, seed: u64) -> Result<(), TestCaseError> {
         prop_assert_eq!(&after, &body);
         prop_assert_eq!(repaired.repairs, vec![]);
     }
-    some_of(&mut log, seed);
-    let (_, part) = draw(profile, &log, false);
-    prop_assert_eq!(hard(profile, &part), Vec::<String>::new(), "{:#}", part);
+    is_legal(
+        profile,
+        &some_of(&log.items(), seed),
+        profile.name(),
+        "a part",
+    );
     Ok(())
 }
 
@@ -364,7 +296,7 @@ fn what_a_model_did_in_a_row_is_one_ui_message_of_steps() {
         Message::calls(vec![Part::call("b", "f", "{oops")]),
         Message::person("and?"),
     ]);
-    let (rendered, body) = draw(Profile::VercelUi, &log, false);
+    let (rendered, body) = own(Profile::VercelUi, &log, false);
     assert_eq!(rendered.repairs, []);
     let expected = json!([
         {"id": "m10", "role": "user", "parts": [{"type": "text", "text": "go"}]},
@@ -391,7 +323,7 @@ fn the_state_of_a_call_says_what_came_of_it() {
     let read = format.read(&mut text.as_bytes(), "f", 1 << 20).unwrap();
     let mut log = standing(&read[0]);
     log.push(Message::tool("d", "done"), ctxlog::formats::Link::None);
-    let (rendered, body) = draw(Profile::VercelUi, &log, false);
+    let (rendered, body) = own(Profile::VercelUi, &log, false);
     assert_eq!(rendered.repairs, []);
     let part = json!({"type": "tool-f", "toolCallId": "d", "state": "output-available", "input": {},
         "output": "done"});
@@ -411,7 +343,7 @@ fn a_call_that_langchain_cannot_read_needs_no_result_and_one_without_id_gets_one
         Part::call("a", "f", "{oops"),
         nameless,
     ])]);
-    let (rendered, body) = draw(Profile::LangChain, &log, false);
+    let (rendered, body) = own(Profile::LangChain, &log, false);
     let said = json!({"type": "ai", "content": "", "additional_kwargs": {}, "response_metadata": {},
         "tool_calls": [{"name": "g", "args": {}, "id": "call_10_1", "type": "tool_call"}],
         "invalid_tool_calls": [{"name": "f", "args": "{oops", "id": "a", "error": null,

@@ -7,6 +7,7 @@ mod bodies;
 mod common;
 mod corners;
 mod counts;
+mod driver;
 mod fixtures;
 mod frameworks;
 mod gemini;

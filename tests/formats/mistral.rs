@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::common::Log;
-use super::rendered::{draw, list, own};
+use super::driver::{draw, list, own};
 
 const PROFILE: Profile = Profile::Mistral;
 

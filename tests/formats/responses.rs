@@ -6,7 +6,7 @@ use ctxlog::log::{Json, Message, Part, PartBody};
 use serde_json::{Value, json};
 
 use super::common::{Log, log_of, settings};
-use super::rendered::{draw, hard, list, own};
+use super::driver::{draw, hard, list, own};
 
 const PROFILE: Profile = Profile::OpenAiResponses;
 
