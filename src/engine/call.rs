@@ -465,7 +465,7 @@ fn render_staged(
     let words = Words {
         backend: work.store.backend(),
         conversation: work.lineage,
-        secret: &work.secret,
+        secret: &|| Ok(work.secret),
         staged: &|seq, index| stage.payload(seq, index).cloned(),
     };
     let mut loaded = LoadPlan::of(stage.state, stage.state.window()).read(&words)?;
@@ -507,7 +507,7 @@ impl StagedWords<'_, '_> {
         let words = Words {
             backend: work.store.backend(),
             conversation: work.lineage,
-            secret: &work.secret,
+            secret: &|| Ok(work.secret),
             staged: &|seq, index| stage.payload(seq, index).cloned(),
         };
         words

@@ -103,7 +103,7 @@ impl Conversation {
     /// # Errors
     /// When they are damaged or lost.
     pub fn content(&self, given: Seq, index: u32) -> Result<Content, Error> {
-        self.content_with(given, index, &self.secret()?)
+        self.content_by(given, index, &|| self.secret())
     }
 
     pub(super) fn content_with(
@@ -112,6 +112,10 @@ impl Conversation {
         index: u32,
         secret: &Secret,
     ) -> Result<Content, Error> {
+        self.content_by(given, index, &|| Ok(*secret))
+    }
+
+    fn content_by(&self, given: Seq, index: u32, secret: SecretOf<'_>) -> Result<Content, Error> {
         match self.committed(given, index)? {
             Some(to) => self.words(secret, &|_, _| None).message(given, index, &to),
             None => Ok(Content::Redacted),
@@ -125,8 +129,7 @@ impl Conversation {
         let Some(to) = at.and_then(|at| commitments.get(at)) else {
             return Ok(Content::Redacted);
         };
-        let secret = self.secret()?;
-        self.words(&secret, &|_, _| None)
+        self.words(&|| self.secret(), &|_, _| None)
             .message(entry.seq, index, to)
     }
 
@@ -137,7 +140,7 @@ impl Conversation {
         Ok(at.and_then(|at| commitments.get(at).copied()))
     }
 
-    fn words<'a>(&'a self, secret: &'a Secret, staged: Staged<'a>) -> Words<'a> {
+    fn words<'a>(&'a self, secret: SecretOf<'a>, staged: Staged<'a>) -> Words<'a> {
         Words {
             backend: self.store().backend(),
             conversation: self.id(),
@@ -180,10 +183,9 @@ impl Conversation {
             form.map(|f| (f.given, f.payload, f.content))
         };
         match form {
-            Some((given, index, to)) => {
-                let secret = self.secret()?;
-                self.words(&secret, &|_, _| None).message(given, index, &to)
-            }
+            Some((given, index, to)) => self
+                .words(&|| self.secret(), &|_, _| None)
+                .message(given, index, &to),
             None => {
                 let detail = format!("there is no message {id} at {n} in '{}'", self.name());
                 Err(Error::refused(
@@ -206,7 +208,7 @@ impl Conversation {
             Some(plan) => plan,
             None => self.plan_for(window)?,
         };
-        plan.read(&self.words(&self.secret()?, &|_, _| None))
+        plan.read(&self.words(&|| self.secret(), &|_, _| None))
     }
 
     /// The window after entry `n` with its words and the settings in force.
@@ -229,7 +231,7 @@ impl Conversation {
             items: plans,
             settings,
         };
-        plan.read(&self.words(&self.secret()?, &|_, _| None))
+        plan.read(&self.words(&|| self.secret(), &|_, _| None))
     }
 
     /// What has to be read for a window: by its entries alone, unless it holds what the window at
@@ -291,11 +293,15 @@ pub(crate) fn intact(given: Seq, found: &Payload, to: &Commitment) -> Result<(),
 /// Payloads of entries that are staged and not stored yet.
 pub(super) type Staged<'a> = &'a dyn Fn(Seq, u32) -> Option<Payload>;
 
+/// A lineage's secret, asked for where words mention a blob: it stands at the beginning of the log, which
+/// may be far from the words on the disk.
+pub(super) type SecretOf<'a> = &'a dyn Fn() -> Result<Secret, Error>;
+
 /// Where the words of a log are read.
 pub(super) struct Words<'a> {
     pub backend: &'a dyn Backend,
     pub conversation: ConversationId,
-    pub secret: &'a Secret,
+    pub secret: SecretOf<'a>,
     pub staged: Staged<'a>,
 }
 
@@ -322,7 +328,17 @@ impl Words<'_> {
                     what
                 })
         };
-        match payload::decode_message(&found.bytes, self.secret, &mut fetch) {
+        let mut asked = false;
+        let read = payload::decode_message(&found.bytes, &Secret([0; 32]), &mut |_| {
+            asked = true;
+            Ok(None)
+        });
+        let read = if asked {
+            payload::decode_message(&found.bytes, &(self.secret)()?, &mut fetch)
+        } else {
+            read
+        };
+        match read {
             Ok(message) => Ok(Content::Message(Box::new(message))),
             // A disk that does not read is no damage.
             Err(source) => Err(match unread {

@@ -22,6 +22,8 @@ pub(super) const SNAPSHOT: &str = "window/";
 const GAP: u64 = 16;
 /// As many items are read at a time, so that a store finds their words where it found their entries.
 const AT_ONCE: usize = 64;
+/// How far from a guess a call is looked for at first.
+const REACH: u64 = 16;
 /// So many entries behind the newest snapshot, snapshots are taken to be missing where their bytes
 /// are so many times those of the next.
 const TAIL_ENTRIES: u64 = 4096;
@@ -159,28 +161,42 @@ impl Conversation {
         let Some(head) = self.head()? else {
             return Ok(None);
         };
-        let (mut first, mut last) = (self.entry(Seq(0))?, self.newest(head)?);
+        // What every log begins with is known, and need not be read from a far end of it.
+        let mut first = Point {
+            seq: Seq(0),
+            iteration: Iteration(1),
+            is_call: false,
+        };
+        let mut last = Point::of(&self.newest(head)?);
         if last.iteration < iteration || iteration < first.iteration {
             return Ok(None);
         }
-        // `first` is of the iteration or before it; what follows `last` is not asked about.
-        let mut guess = true;
+        // `first` is of the iteration or before it; what follows `last` is not asked about. In turn a guess
+        // and a look beside what was seen last: halves of a long log are far from each other on the disk.
+        let (mut guess, mut reach, mut is_first) = (true, REACH, true);
         while last.iteration > iteration && first.seq.next() < last.seq {
-            let middle = between(&first, &last, iteration, guess);
-            let entry = self.entry(middle)?;
-            guess = !guess;
-            if entry.iteration <= iteration {
-                first = entry;
-            } else {
-                last = entry;
+            let room = last.seq.0.saturating_sub(first.seq.0);
+            let beside = reach.min(room / 2);
+            let step = match (guess, is_first) {
+                (true, _) => share(&first, &last, iteration),
+                (false, true) => beside,
+                (false, false) => room.saturating_sub(beside),
+            };
+            let step = step.clamp(1, room.saturating_sub(1).max(1));
+            let point = Point::of(&self.entry(Seq(first.seq.0.saturating_add(step)))?);
+            if !guess {
+                reach = reach.saturating_mul(2);
             }
+            guess = !guess;
+            is_first = point.iteration <= iteration;
+            *(if is_first { &mut first } else { &mut last }) = point;
         }
         let found = if last.iteration <= iteration {
             last
         } else {
             first
         };
-        let filed = found.iteration == iteration && matches!(found.body, Body::Called(_));
+        let filed = found.iteration == iteration && found.is_call;
         Ok(filed.then_some(found.seq))
     }
 
@@ -455,24 +471,32 @@ impl ItemEntries {
     }
 }
 
-/// The entry to look at next: where the iteration would be if calls came evenly, or the middle.
-fn between(first: &Entry, last: &Entry, iteration: Iteration, guess: bool) -> Seq {
+/// What is asked of an entry in the search for a call.
+struct Point {
+    seq: Seq,
+    iteration: Iteration,
+    is_call: bool,
+}
+
+impl Point {
+    fn of(entry: &Entry) -> Self {
+        Self {
+            seq: entry.seq,
+            iteration: entry.iteration,
+            is_call: matches!(entry.body, Body::Called(_)),
+        }
+    }
+}
+
+/// How far behind one entry the end of an iteration is if calls come evenly up to another.
+fn share(first: &Point, last: &Point, iteration: Iteration) -> u64 {
     let room = last.seq.0.saturating_sub(first.seq.0);
-    let (from, to) = (first.iteration.0, last.iteration.0);
-    let part = |of: u64, whole: u64| {
-        let share = u128::from(room).saturating_mul(u128::from(of));
-        let step = share.checked_div(u128::from(whole)).unwrap_or(0);
-        u64::try_from(step).unwrap_or(u64::MAX)
-    };
-    // The end of the iteration is wanted, not its beginning.
-    let calls = iteration.0.saturating_sub(from).saturating_add(1);
-    let step = if guess {
-        part(calls, to.saturating_sub(from).saturating_add(1))
-    } else {
-        room / 2
-    };
-    let step = step.clamp(1, room.saturating_sub(1).max(1));
-    Seq(first.seq.0.saturating_add(step))
+    let between = last.iteration.0.saturating_sub(first.iteration.0);
+    let calls = iteration.0.saturating_sub(first.iteration.0);
+    let [calls, between] = [calls, between].map(|n| u128::from(n.saturating_add(1)));
+    let share = u128::from(room).saturating_mul(calls);
+    let share = share.checked_div(between).unwrap_or(0);
+    u64::try_from(share).unwrap_or(u64::MAX)
 }
 
 fn within(n: Seq, head: Option<Head>) -> Result<(), Error> {

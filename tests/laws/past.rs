@@ -320,6 +320,34 @@ proptest! {
         sixteenth(world.backend.as_ref(), world.chat.id(), 0);
         lost(&script, &world);
     }
+
+    #[test]
+    fn a_call_is_found_by_few_entries_however_unevenly_calls_came(
+        stretches in prop::collection::vec((0..300_u64, 1..30_u64), 1..6),
+    ) {
+        let counting = Arc::new(Counting::default());
+        let store = Store::on(Arc::clone(&counting) as Arc<dyn Backend>);
+        let written = store.conversation("a").unwrap();
+        for (messages, calls) in stretches {
+            for n in 0..messages {
+                written.append(Message::person(format!("question {n}"))).unwrap();
+            }
+            for n in 0..calls {
+                written.call().unwrap();
+                written.append(Message::model(format!("answer {n}"))).unwrap();
+            }
+        }
+        let entries = written.head().unwrap().unwrap().seq.0 + 1;
+        let chat = Store::on(Arc::clone(&counting) as Arc<dyn Backend>).existing("a").unwrap();
+        // The newest entry twice; a guess and a look beside it, in turn, until nothing is between.
+        let at_most = 2 + 2 * (2 * u64::from(entries.ilog2()) + 2);
+        for iteration in (0..=chat.calls().unwrap() + 1).map(Iteration) {
+            let (filed, shown) = counting.shown_by(|| chat.call_filed(iteration).unwrap());
+            prop_assert!(shown <= at_most, "{} of {} entries for {}", shown, entries, iteration);
+            let known = written.with_projection(|p| p.call(iteration).map(|s| s.fact.seq));
+            prop_assert_eq!(filed, known.unwrap());
+        }
+    }
 }
 
 /// Made anew by whoever folds the log, snapshots are those that the writer took, to the byte.
