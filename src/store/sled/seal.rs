@@ -20,9 +20,9 @@ pub(super) const SEGMENT_BYTES: u64 = 512 << 10;
 pub(super) const HEADER_BYTES: u64 = 20;
 const NAME: &str = "CTXLOG.closed";
 /// So many threads read headers of a large file: a disk that has to be waited for answers many at once.
-const READERS: u64 = 8;
+const READERS: u64 = 32;
 /// As many segments are read by one thread at least.
-const READER_SEGMENTS: u64 = 64;
+const READER_SEGMENTS: u64 = 32;
 
 fn path(sled: &Path) -> PathBuf {
     sled.with_file_name(NAME)
