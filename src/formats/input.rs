@@ -10,6 +10,7 @@
 use std::collections::VecDeque;
 use std::io::{self, BufRead};
 
+use memchr::memchr3;
 use serde_json::value::RawValue;
 
 use super::json::MAX_DEPTH;
@@ -273,7 +274,7 @@ impl<R: BufRead> Pieces<R> {
             return Ok(());
         }
         let seen = self.input.fill_buf()?;
-        let end = seen.iter().position(|b| b"\"\\\n".contains(b));
+        let end = memchr3(b'"', b'\\', b'\n', seen);
         let words = seen.get(..end.unwrap_or(seen.len())).unwrap_or_default();
         scan.keep(words, self.limit);
         let taken = words.len();

@@ -3,10 +3,12 @@
 //! Nothing here recurses: a value's text is found without looking into it, so nesting costs no
 //! stack. Whole values are compared only up to the depth that `serde_json` allows.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use memchr::memchr2;
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -56,10 +58,15 @@ impl<'de> Visitor<'de> for ArrayVisitor {
 /// The fields of an object, in order, duplicates included; `None` when it is no object.
 #[must_use]
 pub fn object(json: &Json) -> Option<Fields> {
-    if !json.0.trim_start().starts_with('{') {
+    object_in(&json.0)
+}
+
+/// The same of a text.
+pub(super) fn object_in(text: &str) -> Option<Fields> {
+    if !text.trim_start().starts_with('{') {
         return None;
     }
-    let mut reader = serde_json::Deserializer::from_str(&json.0);
+    let mut reader = serde_json::Deserializer::from_str(text);
     let fields = reader.deserialize_map(ObjectVisitor).ok()?;
     reader.end().ok()?;
     Some(fields)
@@ -81,6 +88,9 @@ pub fn array(json: &Json) -> Option<Vec<Json>> {
 /// leaves where it cut a text, reads as U+FFFD.
 #[must_use]
 pub fn string(json: &Json) -> Option<String> {
+    if !json.0.trim_start().starts_with('"') {
+        return None;
+    }
     let read = serde_json::from_str(&json.0);
     read.or_else(|_| serde_json::from_str(&mend_surrogates(&json.0)))
         .ok()
@@ -170,7 +180,8 @@ pub fn text_field(fields: &Fields, name: &str) -> Option<String> {
 /// A string as JSON.
 #[must_use]
 pub fn quoted(text: &str) -> Json {
-    Json(Value::from(text).to_string())
+    // Writing a text to memory does not fail.
+    Json(serde_json::to_string(text).unwrap_or_default())
 }
 
 /// An object of these fields, in this order.
@@ -252,58 +263,73 @@ pub fn equal(a: &Json, b: &Json) -> bool {
     if a == b {
         return true;
     }
-    let read = |json: &Json| serde_json::from_str::<Distinct>(&json.0).ok();
-    matches!((read(a), read(b)), (Some(a), Some(b)) if a == b)
+    matches!((Distinct::read(&a.0), Distinct::read(&b.0)), (Some(a), Some(b)) if a == b)
 }
 
-/// A JSON value in which no object has two fields of one name; others cannot be read.
+/// A JSON value in which no object has two fields of one name; others cannot be read. Words without
+/// escapes stay where they are.
 #[derive(PartialEq)]
-enum Distinct {
+enum Distinct<'a> {
     Scalar(Value),
+    Text(Cow<'a, str>),
     Array(Vec<Self>),
-    Object(BTreeMap<String, Self>),
+    /// Ascending by name.
+    Object(Vec<(Name<'a>, Self)>),
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl<'a> Distinct<'a> {
+    fn read(text: &'a str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
 }
 
 struct DistinctVisitor;
 
-impl<'de> Deserialize<'de> for Distinct {
+impl<'de: 'a, 'a> Deserialize<'de> for Distinct<'a> {
     fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
         reader.deserialize_any(DistinctVisitor)
     }
 }
 
 impl<'de> Visitor<'de> for DistinctVisitor {
-    type Value = Distinct;
+    type Value = Distinct<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a value without repeated names")
     }
 
-    fn visit_unit<E>(self) -> Result<Distinct, E> {
+    fn visit_unit<E>(self) -> Result<Distinct<'de>, E> {
         Ok(Distinct::Scalar(Value::Null))
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Distinct, E> {
+    fn visit_bool<E>(self, value: bool) -> Result<Distinct<'de>, E> {
         Ok(Distinct::Scalar(value.into()))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Distinct, E> {
+    fn visit_u64<E>(self, value: u64) -> Result<Distinct<'de>, E> {
         Ok(Distinct::Scalar(value.into()))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Distinct, E> {
+    fn visit_i64<E>(self, value: i64) -> Result<Distinct<'de>, E> {
         Ok(Distinct::Scalar(value.into()))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Distinct, E> {
+    fn visit_f64<E>(self, value: f64) -> Result<Distinct<'de>, E> {
         Ok(Distinct::Scalar(value.into()))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Distinct, E> {
-        Ok(Distinct::Scalar(value.into()))
+    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Distinct<'de>, E> {
+        Ok(Distinct::Text(value.into()))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Distinct, A::Error> {
+    fn visit_str<E>(self, value: &str) -> Result<Distinct<'de>, E> {
+        Ok(Distinct::Text(value.to_owned().into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Distinct<'de>, A::Error> {
         let mut values = Vec::new();
         while let Some(value) = seq.next_element()? {
             values.push(value);
@@ -311,27 +337,43 @@ impl<'de> Visitor<'de> for DistinctVisitor {
         Ok(Distinct::Array(values))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Distinct, A::Error> {
-        let mut fields = BTreeMap::new();
-        while let Some((name, value)) = map.next_entry::<String, Distinct>()? {
-            if fields.insert(name, value).is_some() {
-                return Err(serde::de::Error::custom("a repeated name"));
-            }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Distinct<'de>, A::Error> {
+        let mut fields: Vec<(Name<'_>, Distinct<'_>)> = Vec::new();
+        while let Some(field) = map.next_entry()? {
+            fields.push(field);
+        }
+        fields.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        let again = |pair: &[(Name<'_>, Distinct<'_>)]| matches!(pair, [(a, _), (b, _)] if a == b);
+        if fields.windows(2).any(again) {
+            return Err(serde::de::Error::custom("a repeated name"));
         }
         Ok(Distinct::Object(fields))
     }
 }
 
+/// What follows a string that was begun before these bytes.
+fn behind_string(mut rest: &[u8]) -> &[u8] {
+    while let Some(at) = memchr2(b'"', b'\\', rest) {
+        let (_, found) = rest.split_at(at);
+        match found {
+            // What a backslash stands before does not end it.
+            [b'\\', _, behind @ ..] => rest = behind,
+            [_, behind @ ..] => return behind,
+            [] => break,
+        }
+    }
+    &[]
+}
+
 /// How deeply arrays and objects are nested in a JSON text.
 #[must_use]
 pub fn depth(text: &str) -> usize {
-    let (mut now, mut most, mut quoted, mut escaped) = (0_usize, 0, false, false);
-    for byte in text.bytes() {
+    let (mut now, mut most) = (0_usize, 0);
+    let mut rest = text.as_bytes();
+    while let Some((byte, behind)) = rest.split_first() {
+        rest = behind;
         match byte {
-            _ if escaped => escaped = false,
-            b'\\' if quoted => escaped = true,
-            b'"' => quoted = !quoted,
-            _ if quoted => {}
+            b'"' => rest = behind_string(rest),
             b'{' | b'[' => {
                 now = now.saturating_add(1);
                 most = most.max(now);
@@ -381,6 +423,20 @@ mod tests {
         }
         assert!(!same(r#"{"x":[{"a":1,"a":2}]}"#, r#"{"x":[{"a":2}]}"#));
         assert!(same(r#"{"a":1,"a":2}"#, r#"{"a":1,"a":2}"#));
+    }
+
+    #[test]
+    fn brackets_within_words_are_not_nesting() {
+        for (text, expected) in [
+            (r#"{"a":"[[[","b":["\"]}"#, 2),
+            (r#"["\\",["\"[",[]]]"#, 3),
+            (r#"["[\"#, 1),
+            (r#"["[[\""#, 1),
+            ("[\"", 1),
+            ("", 0),
+        ] {
+            assert_eq!(depth(text), expected, "{text}");
+        }
     }
 
     #[test]

@@ -378,7 +378,21 @@ fn eighths(text: &str) -> usize {
         0x200D | 0x2300..=0x2BFF | 0xFE00..=0xFE0F | 0x1_F000..=0x1_FAFF => 12,
         _ => LETTER,
     };
-    text.chars().map(of_char).fold(0, usize::saturating_add)
+    let (mut sum, mut rest) = (0_usize, text);
+    // Most characters of most texts are ASCII, and those are passed a stretch at a time.
+    while let Some((ascii, other)) = rest
+        .bytes()
+        .position(|b| !b.is_ascii())
+        .and_then(|n| rest.split_at_checked(n))
+    {
+        let mut chars = other.chars();
+        let eighths = chars.next().map_or(0, of_char);
+        sum = sum
+            .saturating_add(ascii.len().saturating_mul(LETTER))
+            .saturating_add(eighths);
+        rest = chars.as_str();
+    }
+    sum.saturating_add(rest.len().saturating_mul(LETTER))
 }
 
 /// The length of a text in UTF-16: a unit a character, two where UTF-8 takes four bytes.
@@ -437,9 +451,15 @@ impl PartBody {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Message, Part};
+    use super::{Message, Part, eighths};
 
     proptest! {
+        #[test]
+        fn a_text_takes_what_its_characters_take(text in "(\\PC|[a-z ]{0,9}|[\u{e00}-\u{e7f}一-龥😀-😎ﾊ]){0,40}") {
+            let each = text.chars().map(|c| eighths(&c.to_string()));
+            prop_assert_eq!(eighths(&text), each.sum::<usize>());
+        }
+
         #[test]
         fn words_are_as_long_in_utf16_as_they_are(texts in prop::collection::vec("(\\PC|[a-z]{0,90}){0,40}", 0..4)) {
             let parts = texts.into_iter().map(Part::text).collect();
