@@ -92,7 +92,7 @@ pub fn sync(store: &Store) {
 pub fn import(file: &Path) {
     let mut input = BufReader::new(File::open(file).expect("a transcript"));
     let format = Format::from_name("claude-code").expect("a format");
-    let read = format.read(&mut input, "f", RECORD_LIMIT);
+    let read = format.packed(&mut input, "f", RECORD_LIMIT);
     let store = Store::in_memory();
     for (n, transcript) in read.expect("a readable file").into_iter().enumerate() {
         let name = format!("c{n}");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use ctxlog::formats::Transcript;
+use ctxlog::formats::PackedTranscript;
 
 use super::commands::import;
 use super::reading::Source;
@@ -24,7 +24,7 @@ impl Names {
     pub fn of(
         &mut self,
         source: &Source,
-        found: &[Transcript],
+        found: &[PackedTranscript],
         args: &import::Args,
         of_several: bool,
     ) -> Named {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use ctxlog::audit::{ExportError, Exported};
 use ctxlog::formats::archive::{Archive, MAGIC};
 use ctxlog::formats::input::{Piece, pieces};
-use ctxlog::formats::{Format, Step, Transcript, detect, json};
+use ctxlog::formats::{Format, PackedTranscript, Step, detect, json};
 
 use super::errors::{Failure, INTEGRITY, REFUSED};
 
@@ -175,7 +175,7 @@ impl Source {
     /// Reads the conversations of a file. Those without a message or call are none; what was noted
     /// there is given beside.
     pub fn read(&self, format: Format, limit: usize) -> Result<Found, Failure> {
-        let read = format.read(&mut self.open(limit)?, &self.shown, limit);
+        let read = format.packed(&mut self.open(limit)?, &self.shown, limit);
         let all = read.map_err(|e| self.failed(&e))?;
         let (conversations, others): (Vec<_>, Vec<_>) = all.into_iter().partition(converses);
         let notes: Vec<(String, String)> = others.iter().flat_map(notes).collect();
@@ -238,13 +238,13 @@ fn is_own(piece: &Piece) -> bool {
 
 /// What a file holds.
 pub struct Found {
-    pub conversations: Vec<Transcript>,
+    pub conversations: Vec<PackedTranscript>,
     /// Notes of stretches that belong to no conversation: place and words.
     pub notes: Vec<(String, String)>,
 }
 
-fn converses(transcript: &Transcript) -> bool {
-    let says = |s: &Step| {
+fn converses(transcript: &PackedTranscript) -> bool {
+    let says = |s: Step| {
         matches!(
             s,
             Step::Message { .. } | Step::Called { .. } | Step::Compacted { .. }
@@ -253,9 +253,9 @@ fn converses(transcript: &Transcript) -> bool {
     transcript.steps.iter().any(says)
 }
 
-fn notes(transcript: &Transcript) -> Vec<(String, String)> {
-    let note = |s: &Step| match s {
-        Step::Noted { what, place, .. } => Some((place.clone(), what.clone())),
+fn notes(transcript: &PackedTranscript) -> Vec<(String, String)> {
+    let note = |s: Step| match s {
+        Step::Noted { what, place, .. } => Some((place, what)),
         _ => None,
     };
     transcript.steps.iter().filter_map(note).collect()

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
 
-use crate::formats::{Begins, Link, Step, Transcript, json};
+use crate::formats::{Begins, Link, PackedTranscript, Step, Transcript, json};
 use crate::log::{
     Block, BlockBody, By, Change, Door, EditAction, Fields, Head, Iteration, Json, Key, Left,
     LeftReason, Message, MessageId, Micros, OpenCalls, PartBody, Provenance, RequestReason, Seq,
@@ -96,7 +96,7 @@ impl Store {
         chain: Vec<Arc<dyn Strategy>>,
         progress: &mut dyn FnMut(usize),
     ) -> Result<Imported, Error> {
-        storable(transcript)?;
+        storable(transcript.steps.iter().map(Step::largest).max())?;
         let told = Told {
             format: transcript.format,
             begins: &transcript.begins,
@@ -108,7 +108,8 @@ impl Store {
     /// The same for one of several transcripts of a file: `named` tells what the conversation of
     /// another was called, by the transcript's id. A branch becomes a fork of that conversation, and
     /// what a tool call started names the call; without the other each begins by itself. Each step
-    /// is let go once it is filed, so that a long transcript is not held beside its own log.
+    /// is let go once it is filed; packed ([`Format::packed`](crate::formats::Format::packed)), a long transcript takes little room
+    /// beside its own log.
     ///
     /// # Errors
     /// As [`Store::import`].
@@ -116,16 +117,17 @@ impl Store {
         &self,
         named: &dyn Fn(&str) -> Option<String>,
         name: &str,
-        transcript: Transcript,
+        transcript: impl Into<PackedTranscript>,
         chain: Vec<Arc<dyn Strategy>>,
         progress: &mut dyn FnMut(usize),
     ) -> Result<Imported, Error> {
+        let transcript = transcript.into();
         // Before anything is created: an import that cannot be stored leaves nothing behind.
-        storable(&transcript)?;
+        storable(Some(transcript.steps.largest()))?;
         let told = Told {
             format: transcript.format,
             begins: &transcript.begins,
-            steps: &mut taken(transcript.steps).map(Cow::Owned),
+            steps: &mut transcript.steps.into_steps().map(Cow::Owned),
         };
         self.import_told(named, name, told, chain, progress)
     }
@@ -196,40 +198,14 @@ impl Store {
     }
 }
 
-/// Steps in their order, in chunks: the room of those that were taken is free again.
-fn taken(mut steps: Vec<Step>) -> impl Iterator<Item = Step> {
-    let mut chunks = Vec::new();
-    while !steps.is_empty() {
-        chunks.push(steps.split_off(steps.len().saturating_sub(BATCH_ENTRIES)));
-        if steps.len() < steps.capacity() / 2 {
-            steps.shrink_to_fit();
-        }
-    }
-    chunks.into_iter().rev().flatten()
-}
-
-/// Refuses a transcript with a content that no store takes.
-fn storable(transcript: &Transcript) -> Result<(), Error> {
-    let larger = |(a, b): (usize, usize)| a.max(b);
-    for step in &transcript.steps {
-        let largest = match step {
-            Step::Message { message, .. } => larger(crate::log::skeleton::extent(message)),
-            Step::Compacted { summary, .. } => larger(crate::log::skeleton::extent(summary)),
-            Step::Configured { settings: rest, .. } | Step::Returned { rest, .. } => {
-                let sizes = rest
-                    .iter()
-                    .map(|(name, json)| name.len().saturating_add(json.0.len()));
-                sizes.fold(0, usize::saturating_add)
-            }
-            Step::Noted { content, .. } => content.as_ref().map_or(0, |c| c.0.len()),
-            Step::Called { .. } | Step::Cleared { .. } | Step::Rewound { .. } => 0,
-        };
-        // The rest of a payload is small beside its longest text.
-        let limit = usize::try_from(BLOB_BYTES_MAX).unwrap_or(usize::MAX);
-        if largest > limit.saturating_sub(limit / 16) {
-            let detail = format!("a content of {largest} bytes; a store takes {limit} at most");
-            return Err(Error::refused(RequestReason::TooLarge, detail));
-        }
+/// Refuses a transcript whose largest content no store takes.
+fn storable(largest: Option<usize>) -> Result<(), Error> {
+    let largest = largest.unwrap_or_default();
+    // The rest of a payload is small beside its longest text.
+    let limit = usize::try_from(BLOB_BYTES_MAX).unwrap_or(usize::MAX);
+    if largest > limit.saturating_sub(limit / 16) {
+        let detail = format!("a content of {largest} bytes; a store takes {limit} at most");
+        return Err(Error::refused(RequestReason::TooLarge, detail));
     }
     Ok(())
 }

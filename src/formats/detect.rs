@@ -5,11 +5,11 @@ use std::io::{self, BufRead};
 use super::input::{Piece, pieces};
 use super::json;
 use super::{
-    Transcript, adk_session, agent_framework, anthropic, bedrock_converse, chatgpt_export,
-    claude_code, codex_exec_stream, codex_rollout, gemini_cli, gemini_contents, inspect_log,
-    langchain, langgraph_checkpoints, letta_af, mini_swe_traj, mistral_chat, oasst_tree,
-    openai_chat, openai_responses, openhands_events, sharegpt, sweagent_traj, vercel_uimessages,
-    webui_export,
+    PackedTranscript, Transcript, adk_session, agent_framework, anthropic, bedrock_converse,
+    chatgpt_export, claude_code, codex_exec_stream, codex_rollout, gemini_cli, gemini_contents,
+    inspect_log, langchain, langgraph_checkpoints, letta_af, mini_swe_traj, mistral_chat,
+    oasst_tree, openai_chat, openai_responses, openhands_events, sharegpt, sweagent_traj,
+    vercel_uimessages, webui_export,
 };
 use crate::log::{Fields, Json, Message};
 
@@ -49,6 +49,20 @@ pub trait Reader: Sync {
         name: &str,
         limit: usize,
     ) -> io::Result<Vec<Transcript>>;
+
+    /// The same, packed: for files that are long.
+    ///
+    /// # Errors
+    /// As [`Reader::read`].
+    fn packed(
+        &self,
+        input: &mut dyn BufRead,
+        name: &str,
+        limit: usize,
+    ) -> io::Result<Vec<PackedTranscript>> {
+        let read = self.read(input, name, limit)?;
+        Ok(read.into_iter().map(PackedTranscript::from).collect())
+    }
 
     /// A source message as the source gave it, from the messages that it became, as they were read.
     /// `None` where they do not keep enough.
@@ -186,6 +200,19 @@ impl Format {
         limit: usize,
     ) -> io::Result<Vec<Transcript>> {
         self.0.read(input, name, limit)
+    }
+
+    /// As [`Format::read`], packed: what is to be imported need not be held as steps beside its log.
+    ///
+    /// # Errors
+    /// When `input` cannot be read.
+    pub fn packed(
+        self,
+        input: &mut dyn BufRead,
+        name: &str,
+        limit: usize,
+    ) -> io::Result<Vec<PackedTranscript>> {
+        self.0.packed(input, name, limit)
     }
 
     pub(super) fn given(self, messages: &[&Message]) -> Option<Json> {

@@ -35,6 +35,7 @@ pub mod oasst_tree;
 pub mod openai_chat;
 pub mod openai_responses;
 pub mod openhands_events;
+mod packed;
 mod pair;
 mod record;
 mod render;
@@ -47,10 +48,13 @@ pub mod webui_export;
 mod wire;
 
 pub use detect::{Format, Reader, Sniff, detect};
+pub use packed::{PackedSteps, PackedTranscript};
 pub use render::{DEFAULT_MAX_TOKENS, RENDERER_VERSION, Rendered, render};
 
 pub use crate::log::Usage;
+use crate::log::skeleton::extent;
 use crate::log::{BlockBody, Fields, Json, Message, Micros, Part, Role, Seq, Shape};
+use serde::{Deserialize, Serialize};
 
 /// The name of a field that readers add where a source has several spellings of one thing, so
 /// that writing can choose the same again: the message field or role a part or message stood in.
@@ -198,7 +202,7 @@ pub enum Starter {
 
 /// How a message hangs together with an earlier one. Numbers count a transcript's message steps
 /// from 0.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum Link {
     /// It stands for itself.
     #[default]
@@ -210,7 +214,7 @@ pub enum Link {
 }
 
 /// One thing that happened in a transcript.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Step {
     /// The request settings of the calls from here on: every field of a request but the messages
     /// (for `anthropic` the system text is a message, not a setting).
@@ -292,6 +296,27 @@ impl Step {
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
         matches!(self, Self::Noted { what, .. } if what == UNFINISHED)
+    }
+
+    /// The largest of what a store would have to take in one piece, in bytes.
+    pub(crate) fn largest(&self) -> usize {
+        match self {
+            Self::Message { message, .. }
+            | Self::Compacted {
+                summary: message, ..
+            } => {
+                let (longest, inline) = extent(message);
+                longest.max(inline)
+            }
+            Self::Configured { settings: rest, .. } | Self::Returned { rest, .. } => {
+                let sizes = rest
+                    .iter()
+                    .map(|(name, json)| name.len().saturating_add(json.0.len()));
+                sizes.fold(0, usize::saturating_add)
+            }
+            Self::Noted { content, .. } => content.as_ref().map_or(0, |c| c.0.len()),
+            Self::Called { .. } | Self::Cleared { .. } | Self::Rewound { .. } => 0,
+        }
     }
 }
 

@@ -21,6 +21,8 @@
 //! The hash is blake3 in derive-key mode, context `ctxlog entry v1`, over the 88+n bytes. Nothing
 //! outside this module calls bincode.
 
+use std::cell::Cell;
+
 use bincode::Options;
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +47,8 @@ pub const BODY_BYTES_MAX: usize = 16 << 20;
 const LENGTH_AT: usize = 80;
 /// What most entries fit in.
 const ENTRY_BYTES_USUAL: usize = 448;
+/// How much room to encode in a thread keeps.
+const ROOM_BYTES: usize = 256 << 10;
 const ENTRY_CONTEXT: &str = "ctxlog entry v1";
 const FLAG_MUST_UNDERSTAND: u8 = 1;
 const FLAG_AT: u8 = 2;
@@ -176,6 +180,27 @@ pub(crate) fn encode_into<T: Serialize>(
         });
     }
     Ok(())
+}
+
+/// The same behind `before`, in no more room than it needs: logs in memory keep these bytes.
+pub(crate) fn encode_tight<T: Serialize>(
+    before: &[u8],
+    value: &T,
+    limit: usize,
+) -> Result<Vec<u8>, CodecError> {
+    let mut room = ROOM.take();
+    room.clear();
+    room.extend_from_slice(before);
+    encode_into(&mut room, value, limit)?;
+    let bytes = room.as_slice().to_vec();
+    if room.capacity() <= ROOM_BYTES {
+        ROOM.set(room);
+    }
+    Ok(bytes)
+}
+
+thread_local! {
+    static ROOM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 /// Decodes a value from exactly these bytes; never allocates more than a small multiple of them.

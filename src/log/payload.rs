@@ -5,12 +5,12 @@
 //! text, 3 a lineage's secret. Long strings of a message are blobs: the payload holds their address.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::body::Commitment;
-use super::entry::{CodecError, decode, encode_into};
+use super::entry::{CodecError, decode, encode_tight};
 use super::hashing::Derived;
 use super::{
     Author, Block, BlockBody, Fields, Hash, Json, Media, Message, Part, PartBody, Role, Shape,
@@ -18,8 +18,6 @@ use super::{
 };
 
 const PAYLOAD_CONTEXT: &str = "ctxlog payload v1";
-/// How much room to encode in a thread keeps.
-const ROOM_BYTES: usize = 256 << 10;
 const TAG_MESSAGE: u8 = 1;
 const TAG_TEXT: u8 = 2;
 const TAG_SECRET: u8 = 3;
@@ -181,27 +179,37 @@ pub struct Encoded {
 /// When it exceeds [`PAYLOAD_BYTES_MAX`].
 pub fn encode_message(message: &Message, secret: &Secret) -> Result<Encoded, CodecError> {
     let mut out = Blobs {
-        secret,
+        secret: Some(secret),
         blobs: Vec::new(),
     };
     let wire = out.message(message);
-    // Logs in memory keep these bytes, so they are given no more room than they need.
-    let mut room = ROOM.take();
-    room.clear();
-    room.push(TAG_MESSAGE);
-    encode_into(&mut room, &wire, PAYLOAD_BYTES_MAX)?;
-    let bytes = room.as_slice().to_vec();
-    if room.capacity() <= ROOM_BYTES {
-        ROOM.set(room);
-    }
+    let bytes = encode_tight(&[TAG_MESSAGE], &wire, PAYLOAD_BYTES_MAX)?;
     Ok(Encoded {
         bytes,
         blobs: out.blobs,
     })
 }
 
-thread_local! {
-    static ROOM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+/// As in a payload, with all its words in place.
+impl Serialize for Message {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut whole = Blobs {
+            secret: None,
+            blobs: Vec::new(),
+        };
+        whole.message(self).serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Message {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let mut whole = Joiner {
+            secret: &Secret([0; 32]),
+            fetch: &mut |_| Ok(None),
+        };
+        let wire = MessageWire::deserialize(from)?;
+        whole.message(wire).map_err(D::Error::custom)
+    }
 }
 
 /// Encodes JSON text.
@@ -369,16 +377,17 @@ impl Lenient<'_> {
 }
 
 struct Blobs<'a> {
-    secret: &'a Secret,
+    /// Without one, no string is moved out.
+    secret: Option<&'a Secret>,
     blobs: Vec<(Hash, Vec<u8>)>,
 }
 
 impl Blobs<'_> {
     fn text<'m>(&mut self, text: &'m str) -> Text<'m> {
-        if text.len() < BLOB_BYTES_MIN {
+        let Some(secret) = self.secret.filter(|_| text.len() >= BLOB_BYTES_MIN) else {
             return Text::Inline(text.into());
-        }
-        let address = self.secret.address(text.as_bytes());
+        };
+        let address = secret.address(text.as_bytes());
         self.blobs.push((address, text.as_bytes().to_vec()));
         Text::Blob {
             address,

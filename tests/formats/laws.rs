@@ -3,7 +3,7 @@
 
 use ctxlog::audit;
 use ctxlog::engine::Store;
-use ctxlog::formats::{Format, Transcript};
+use ctxlog::formats::{Format, PackedTranscript, Transcript};
 use ctxlog::log::MessageId;
 use ctxlog::strategy::parse;
 
@@ -36,6 +36,39 @@ fn is_imported(what: &str, transcripts: &[Transcript], specs: &[&str]) {
     for listed in store.list().unwrap() {
         let verified = audit::verify(&store, &listed, &mut |_, _| {}).unwrap();
         assert!(verified.ok, "{what}: {verified:?}");
+    }
+}
+
+/// What is read packed is what is read, and packing loses nothing of any step.
+#[test]
+fn packed_transcripts_hold_the_same_steps() {
+    for (format, text) in FIXTURES {
+        is_packed_whole(format, text.as_bytes());
+    }
+    for folder in folders().unwrap_or_default() {
+        let name = folder.file_name().unwrap().to_str().unwrap();
+        if Format::from_name(name).is_none() {
+            continue;
+        }
+        for file in data(name).unwrap() {
+            is_packed_whole(name, &std::fs::read(file).unwrap());
+        }
+    }
+}
+
+fn is_packed_whole(name: &str, bytes: &[u8]) {
+    let format = Format::from_name(name).unwrap();
+    let read = format.read(&mut &*bytes, "f", 1 << 26).unwrap();
+    let packed = format.packed(&mut &*bytes, "f", 1 << 26).unwrap();
+    assert_eq!(read.len(), packed.len(), "{name}");
+    for (whole, packed) in read.into_iter().zip(packed) {
+        assert_eq!(whole.steps.len(), packed.steps.len(), "{name}");
+        assert!(
+            packed.steps.iter().eq(whole.steps.iter().cloned()),
+            "{name}"
+        );
+        assert_eq!(PackedTranscript::from(whole.clone()), packed, "{name}");
+        assert_eq!(Transcript::from(packed), whole, "{name}");
     }
 }
 

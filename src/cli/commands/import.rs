@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use ctxlog::Strategy;
 use ctxlog::engine::{CommandSummarizer, Conversation, Imported, Store, Warning};
-use ctxlog::formats::{Format, Transcript};
+use ctxlog::formats::{Format, PackedTranscript};
 use ctxlog::log::{Body, Head, Seq};
 use serde::Serialize;
 
@@ -245,7 +245,7 @@ impl Import<'_> {
     }
 
     /// Whether something in a file began in a conversation of another that is still to come.
-    fn is_early(&self, conversations: &[Transcript]) -> bool {
+    fn is_early(&self, conversations: &[PackedTranscript]) -> bool {
         let here = |id| conversations.iter().any(|t| t.id.as_deref() == Some(id));
         let mut others = conversations.iter().filter_map(|t| t.begins.other());
         self.waits && others.any(|id| !here(id) && !self.known.contains_key(id))
@@ -357,7 +357,7 @@ impl Import<'_> {
         cx: &Context,
         of: &dyn Fn(&str) -> Option<String>,
         name: &str,
-        transcript: Transcript,
+        transcript: PackedTranscript,
     ) -> Result<(Imported, Vec<Warning>), Failure> {
         let mut store = self.store(cx)?;
         if let Some(summarizer) = &self.summarizer {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::branch::{NodeId, Place, Tree};
 use super::line::{Line, Reply};
-use crate::formats::{Link, Step, Transcript, Usage};
+use crate::formats::{Link, PackedSteps, PackedTranscript, Step, Usage};
 use crate::log::{Author, Fields, Json, Message, Micros, PartBody};
 use crate::planted::{Bug, planted};
 
@@ -30,7 +30,7 @@ struct OpenCall {
 /// that grew begins with the steps it had.
 #[derive(Debug)]
 pub(super) struct Conversation {
-    pub(super) transcript: Transcript,
+    pub(super) transcript: PackedTranscript,
     pub(super) tree: Tree,
     messages: usize,
     heads: HashMap<String, Head>,
@@ -59,12 +59,12 @@ impl Ties {
 }
 
 impl Conversation {
-    pub(super) fn new(id: Option<String>, early: Vec<Step>) -> Self {
-        let transcript = Transcript {
+    pub(super) fn new(id: Option<String>, early: PackedSteps) -> Self {
+        let transcript = PackedTranscript {
             format: super::FORMAT,
             id,
             steps: early,
-            ..Transcript::default()
+            ..PackedTranscript::default()
         };
         Self {
             transcript,
@@ -79,7 +79,7 @@ impl Conversation {
     }
 
     pub(super) fn push(&mut self, step: Step) {
-        self.transcript.steps.push(step);
+        self.transcript.steps.push(&step);
     }
 
     /// A line that carries no message. `note` is its record.
@@ -318,8 +318,8 @@ impl Conversation {
 
     /// Whether the message step at `step` and those after it have the same content as these.
     pub(super) fn says(&self, step: usize, messages: &[Message]) -> bool {
-        let there = self.transcript.steps.iter().skip(step).take(messages.len());
-        let same = |(message, step): (&Message, &Step)| match step {
+        let there = self.transcript.steps.skip(step).take(messages.len());
+        let same = |(message, step): (&Message, Step)| match step {
             Step::Message { message: old, .. } | Step::Compacted { summary: old, .. } => {
                 old.role == message.role && old.parts == message.parts
             }

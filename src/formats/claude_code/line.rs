@@ -1,19 +1,24 @@
 //! One line of a session file, as far as the reader looks into it.
 
-use crate::formats::anthropic::usage;
+use std::rc::Rc;
+
+use super::FORMAT;
+use crate::formats::anthropic::{read_message, usage};
 use crate::formats::{Usage, json};
-use crate::log::{Fields, Json, Micros};
+use crate::log::{Author, BlockBody, Fields, Json, Message, Micros, Part, PartBody};
 
 /// A line: its fields in order, and those the reader decides by.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "the marks a line has")]
-pub(super) struct Line {
-    file: String,
+pub(super) struct Line<'a> {
+    file: Rc<str>,
     /// Its number in the file, from 1.
     pub(super) number: u64,
     /// The whole line.
-    pub(super) raw: Json,
-    pub(super) fields: Fields,
+    raw: &'a str,
+    fields: Fields,
+    /// What its message was read as, without what the line says of it.
+    read: Option<Vec<Message>>,
     pub(super) kind: String,
     pub(super) subtype: Option<String>,
     pub(super) uuid: Option<String>,
@@ -40,22 +45,21 @@ pub(super) struct Reply {
     pub(super) calls: Vec<String>,
 }
 
-impl Line {
+impl<'a> Line<'a> {
     /// Reads a line; `None` when it is no JSON object.
-    pub(super) fn read(file: &str, number: u64, raw: &Json) -> Option<Self> {
-        let fields = json::object(raw)?;
+    pub(super) fn read(file: &Rc<str>, number: u64, raw: &'a str) -> Option<Self> {
+        let fields = json::object_in(raw)?;
         let kind = json::text_field(&fields, "type").unwrap_or_else(|| "untyped".to_owned());
-        let message = object_at(&fields, "message");
-        let reply = message
-            .filter(|_| kind == "assistant")
-            .map(|m| Reply::read(&m));
-        let reply = reply.unwrap_or_default();
+        let read = json::field(&fields, "message").and_then(|m| read_message(m, FORMAT));
+        let reply = read.as_deref().filter(|_| kind == "assistant");
+        let reply = reply.map(Reply::of).unwrap_or_default();
         let synthetic =
             reply.model.as_deref() == Some("<synthetic>") || flag(&fields, "isApiErrorMessage");
         Some(Self {
-            file: file.to_owned(),
+            file: Rc::clone(file),
             number,
-            raw: raw.clone(),
+            raw,
+            read,
             subtype: json::text_field(&fields, "subtype"),
             uuid: json::text_field(&fields, "uuid"),
             parent: json::text_field(&fields, "parentUuid")
@@ -71,6 +75,35 @@ impl Line {
             reply,
             fields,
         })
+    }
+
+    /// The whole line, as it is kept.
+    pub(super) fn whole(&self) -> Json {
+        Json(self.raw.to_owned())
+    }
+
+    /// The line's messages with their authors and source; `None` when it holds none. They take the
+    /// line's fields with them.
+    pub(super) fn take_messages(&mut self) -> Option<Vec<Message>> {
+        let mut messages = self.read.take()?;
+        json::take(&mut self.fields, "message");
+        for message in &mut messages {
+            message.author = self.author(message.author);
+            let source = message.source.get_or_insert_default();
+            source.id.clone_from(&self.uuid);
+            source.around = std::mem::take(&mut self.fields);
+        }
+        Some(messages)
+    }
+
+    /// The author by the line's marks. What stands on a line that is neither a user's nor an
+    /// assistant's was put there by the client.
+    fn author(&self, author: Author) -> Author {
+        let by_client = self.meta || self.summary || self.synthetic || !self.is_turn();
+        match author {
+            Author::Person | Author::Model if by_client => Author::Application,
+            other => other,
+        }
     }
 
     /// `file:line`.
@@ -96,17 +129,6 @@ impl Line {
         json::field(&self.fields, "message").filter(|message| !json::is_null(message))
     }
 
-    /// All fields but the message, in order.
-    pub(super) fn around(&self) -> Fields {
-        let message = self.fields.iter().rposition(|(name, _)| name == "message");
-        let others = self
-            .fields
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| Some(*i) != message);
-        others.map(|(_, field)| field.clone()).collect()
-    }
-
     /// The fields of these names, in order.
     pub(super) fn pick(&self, names: &[&str]) -> Fields {
         self.fields
@@ -116,10 +138,11 @@ impl Line {
             .collect()
     }
 
-    /// The line of a sub-agent that a `progress` line tells of, with the call that started it; and
-    /// this line without its words.
-    pub(super) fn told(&self) -> Option<(Self, Option<String>, Json)> {
-        let mut data = object_at(&self.fields, "data").filter(|_| self.kind == "progress")?;
+    /// The line of a sub-agent that a `progress` line tells of, as text, with the call that started it;
+    /// and this line without its words.
+    pub(super) fn told(&self) -> Option<(Json, Option<String>, Json)> {
+        let data = json::field(&self.fields, "data").filter(|_| self.kind == "progress")?;
+        let mut data = json::object(data)?;
         let told = json::text_field(&data, "type").as_deref() == Some("agent_progress");
         let mut inner = json::take_as(&mut data, "message", json::object).filter(|_| told)?;
         let agent = json::field(&data, "agentId");
@@ -133,7 +156,7 @@ impl Line {
             inner.retain(|(known, _)| known != name);
             inner.extend(value.map(|value| (name.to_owned(), value.clone())));
         }
-        let line = Self::read(&self.file, self.number, &json::write_object(&inner))?;
+        let line = json::write_object(&inner);
         let mut rest = self.fields.clone();
         rest.retain(|(name, _)| name != "data");
         rest.push(("data".to_owned(), json::write_object(&data)));
@@ -143,7 +166,12 @@ impl Line {
 
     /// The sub-agent whose answer a line of results holds, and the call it answers.
     pub(super) fn answered(&self) -> Option<(String, String)> {
-        let agent = json::text_field(&object_at(&self.fields, "toolUseResult")?, "agentId")?;
+        let result = json::field(&self.fields, "toolUseResult")?;
+        // Most results are long and name none: a name is spelled so, or with escapes.
+        if !result.0.contains("agentId") && !result.0.contains("\\u") {
+            return None;
+        }
+        let agent = json::text_field(&json::object(result)?, "agentId")?;
         let message = json::object(self.message()?)?;
         let blocks = json::field(&message, "content").and_then(json::array)?;
         let call = |block: &Json| json::text_field(&json::object(block)?, "tool_use_id");
@@ -159,26 +187,32 @@ impl Line {
 }
 
 impl Reply {
-    fn read(message: &Fields) -> Self {
-        let blocks = json::field(message, "content")
-            .and_then(json::array)
-            .unwrap_or_default();
+    /// What messages say that one API message was read as: the first has the fields that stood beside
+    /// its content.
+    fn of(messages: &[Message]) -> Self {
+        let Some(Message { extra: fields, .. }) = messages.first() else {
+            return Self::default();
+        };
+        let parts = messages.iter().flat_map(|m| &m.parts);
         Self {
-            id: json::text_field(message, "id"),
-            model: json::text_field(message, "model"),
-            usage: json::field(message, "usage").and_then(usage),
-            calls: blocks.iter().filter_map(call_id).collect(),
+            id: json::text_field(fields, "id"),
+            model: json::text_field(fields, "model"),
+            usage: json::field(fields, "usage").and_then(usage),
+            calls: parts.filter_map(call_id).collect(),
         }
     }
 }
 
-fn call_id(block: &Json) -> Option<String> {
-    let fields = json::object(block)?;
-    let is_call = json::text_field(&fields, "type").as_deref() == Some("tool_use");
-    if is_call {
-        json::text_field(&fields, "id")
-    } else {
-        None
+fn call_id(part: &Part) -> Option<String> {
+    match &part.body {
+        PartBody::Call {
+            id, native: None, ..
+        } => id.clone(),
+        // A call without a name has an id all the same.
+        PartBody::Block(BlockBody::Opaque(kind, block)) if kind == "tool_use" => {
+            json::text_field(&json::object(block)?, "id")
+        }
+        _ => None,
     }
 }
 

@@ -24,10 +24,12 @@ mod session;
 
 use std::io::{self, BufRead};
 
+use memchr::memchr;
+
 use self::session::Sessions;
 use super::detect::{Reader, Sniff};
 use super::input::{NOT_UTF_8, escape};
-use super::{Transcript, UNFINISHED, json};
+use super::{PackedTranscript, Transcript, UNFINISHED, json};
 use crate::log::{Fields, Json, Message};
 
 /// The format's name.
@@ -56,6 +58,15 @@ impl Reader for ClaudeCode {
         read(input, name, limit)
     }
 
+    fn packed(
+        &self,
+        input: &mut dyn BufRead,
+        name: &str,
+        limit: usize,
+    ) -> io::Result<Vec<PackedTranscript>> {
+        packed(input, name, limit)
+    }
+
     fn given(&self, messages: &[&Message]) -> Option<Json> {
         Some(super::anthropic::write_message(messages))
     }
@@ -78,7 +89,13 @@ impl Reader for ClaudeCode {
 /// # Errors
 ///
 /// When `input` cannot be read.
-pub fn read(mut input: impl BufRead, name: &str, limit: usize) -> io::Result<Vec<Transcript>> {
+pub fn read(input: impl BufRead, name: &str, limit: usize) -> io::Result<Vec<Transcript>> {
+    let packed = packed(input, name, limit)?;
+    Ok(packed.into_iter().map(Transcript::from).collect())
+}
+
+/// Packed as it is read: sessions are long.
+fn packed(mut input: impl BufRead, name: &str, limit: usize) -> io::Result<Vec<PackedTranscript>> {
     let mut sessions = Sessions::new(name);
     let mut bytes = Vec::new();
     let mut number = 0_u64;
@@ -117,7 +134,7 @@ fn next_line(input: &mut impl BufRead, limit: usize, line: &mut Vec<u8>) -> io::
     let mut size = 0_usize;
     loop {
         let seen = input.fill_buf()?;
-        let end = seen.iter().position(|b| *b == b'\n');
+        let end = memchr(b'\n', seen);
         let take = end.map_or(seen.len(), |end| end.saturating_add(1));
         let chunk = seen.get(..take).unwrap_or_default();
         if size.saturating_add(chunk.trim_ascii_end().len()) <= limit && size == line.len() {
@@ -146,13 +163,18 @@ fn read_bytes(sessions: &mut Sessions, number: u64, bytes: &[u8]) {
         let what = format!("nested {depth} deep; the limit is {}", json::MAX_DEPTH);
         return sessions.damage(number, named(&what), Some(text));
     }
+    if sessions.object(number, text) {
+        return; // as most lines
+    }
     let (values, rest) = split(text, whole);
     for (n, value) in values.into_iter().enumerate() {
         if n == 1 {
             let what = "several JSON values on one line; each is read";
             sessions.damage(number, what, None);
         }
-        sessions.value(number, value);
+        if !sessions.object(number, &value.0) {
+            sessions.damage(number, "no JSON object", Some(&value.0));
+        }
     }
     if !rest.is_empty() {
         sessions.damage(number, named("not JSON"), Some(rest));

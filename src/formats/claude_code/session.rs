@@ -1,13 +1,13 @@
 //! The conversations of a session file: where each line belongs.
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use super::FORMAT;
 use super::branch::{NodeId, Place, ROOT};
 use super::conversation::{Conversation, warning};
 use super::line::Line;
-use crate::formats::anthropic::read_message;
-use crate::formats::{Begins, Starter, Step, Transcript, json};
+use crate::formats::{Begins, PackedSteps, PackedTranscript, Starter, Step, json};
 use crate::log::{Author, BlockBody, Json, Message, PartBody};
 
 /// Conversations of one session and kind: its main line, or one agent's sidechains.
@@ -25,7 +25,7 @@ struct Spot {
 /// Everything read so far.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
-    file: String,
+    file: Rc<str>,
     conversations: Vec<Conversation>,
     /// The kind of each conversation.
     kinds: Vec<Kind>,
@@ -39,25 +39,24 @@ pub(super) struct Sessions {
     /// The call that started a sub-agent, by session and agent.
     started: HashMap<(Option<String>, String), String>,
     /// Notes from before the first conversation.
-    early: Vec<Step>,
+    early: PackedSteps,
 }
 
 impl Sessions {
     pub(super) fn new(file: &str) -> Self {
         Self {
-            file: file.to_owned(),
+            file: file.into(),
             ..Self::default()
         }
     }
 
     /// The transcripts, in order of their first lines.
-    pub(super) fn finish(self) -> Vec<Transcript> {
+    pub(super) fn finish(self) -> Vec<PackedTranscript> {
         if self.conversations.is_empty() && !self.early.is_empty() {
-            return vec![Transcript {
+            return vec![PackedTranscript {
                 format: FORMAT,
-                id: None,
                 steps: self.early,
-                ..Transcript::default()
+                ..PackedTranscript::default()
             }];
         }
         // Of a sub-agent with a file of its own, the session's file knows the call by the agent.
@@ -72,7 +71,7 @@ impl Sessions {
         };
         let begins: Vec<Option<Begins>> = self.kinds.iter().map(started).collect();
         let told = self.conversations.into_iter().zip(begins);
-        told.map(|(conversation, begins)| Transcript {
+        told.map(|(conversation, begins)| PackedTranscript {
             begins: begins.unwrap_or_default(),
             ..conversation.transcript
         })
@@ -93,24 +92,25 @@ impl Sessions {
     fn note(&mut self, step: Step) {
         match self.conversations.first_mut() {
             Some(first) => first.push(step),
-            None => self.early.push(step),
+            None => self.early.push(&step),
         }
     }
 
-    /// Takes the JSON value of a line in.
-    pub(super) fn value(&mut self, number: u64, value: Json) {
-        match Line::read(&self.file, number, &value) {
-            Some(line) => self.take(&line),
-            None => self.damage(number, "no JSON object", Some(&value.0)),
-        }
+    /// Takes in a text that is a JSON object; says whether it is one.
+    pub(super) fn object(&mut self, number: u64, text: &str) -> bool {
+        let line = Line::read(&self.file, number, text);
+        line.map(|line| self.take(line)).is_some()
     }
 
     /// A line, and what it tells of a sub-agent.
-    fn take(&mut self, line: &Line) {
+    fn take(&mut self, line: Line<'_>) {
         if let Some((agent, call)) = line.answered() {
             self.started.insert((line.session.clone(), agent), call);
         }
-        let Some((told, call, rest)) = line.told() else {
+        let Some((text, call, rest)) = line.told() else {
+            return self.line(line, None);
+        };
+        let Some(told) = Line::read(&self.file, line.number, &text.0) else {
             return self.line(line, None);
         };
         if let (Some(agent), Some(call)) = (told.agent.clone(), call) {
@@ -118,12 +118,13 @@ impl Sessions {
             self.started.entry(key).or_insert(call);
         }
         self.line(line, Some(rest));
-        self.line(&told, None);
+        self.line(told, None);
     }
 
     /// A line; of an event `rest` is kept where it is not the whole.
-    fn line(&mut self, line: &Line, rest: Option<Json>) {
-        let messages = read_messages(line);
+    fn line(&mut self, mut line: Line<'_>, rest: Option<Json>) {
+        let messages = line.take_messages();
+        let line = &line;
         if line.session.is_none() && line.uuid.is_none() && messages.is_none() {
             return self.note(note(line, rest));
         }
@@ -167,12 +168,7 @@ impl Sessions {
         let uuid = line.uuid.as_deref().unwrap_or_default();
         if same {
             let what = format!("repeats the line {uuid}; not taken again");
-            conversation.push(warning(
-                &line.place(),
-                what,
-                Some(line.raw.clone()),
-                line.at,
-            ));
+            conversation.push(warning(&line.place(), what, Some(line.whole()), line.at));
         } else {
             conversation.warn(
                 line,
@@ -254,34 +250,6 @@ impl Sessions {
     }
 }
 
-/// The line's messages with their authors and source; `None` when it holds none.
-fn read_messages(line: &Line) -> Option<Vec<Message>> {
-    let mut messages = read_message(line.message()?, FORMAT)?;
-    let mut around = line.around();
-    for message in &mut messages {
-        message.author = author(line, message.author);
-        let source = message.source.get_or_insert_default();
-        source.id.clone_from(&line.uuid);
-        source.around = std::mem::take(&mut around);
-        // Sessions are long, and most of what was read into these fields was taken out again.
-        message.extra.shrink_to_fit();
-        for part in &mut message.parts {
-            part.extra.shrink_to_fit();
-        }
-    }
-    Some(messages)
-}
-
-/// The author by the line's marks. What stands on a line that is neither a user's nor an
-/// assistant's was put there by the client.
-fn author(line: &Line, author: Author) -> Author {
-    let by_client = line.meta || line.summary || line.synthetic || !line.is_turn();
-    match author {
-        Author::Person | Author::Model if by_client => Author::Application,
-        other => other,
-    }
-}
-
 /// Whether the messages are a person's, and no answer to calls.
 fn is_by_person(messages: &[Message]) -> bool {
     messages.iter().all(|m| m.author == Author::Person)
@@ -289,7 +257,7 @@ fn is_by_person(messages: &[Message]) -> bool {
 
 /// The record of a line without a readable message.
 fn note(line: &Line, rest: Option<Json>) -> Step {
-    let content = rest.or_else(|| Some(line.raw.clone()));
+    let content = rest.or_else(|| Some(line.whole()));
     if line.message().is_some() {
         let what = format!("{}: its message is no object", line.what());
         return warning(&line.place(), what, content, line.at);
