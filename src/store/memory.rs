@@ -3,12 +3,12 @@
 #[cfg(feature = "testkit")]
 mod raw;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::limits::{self, BLOB_BYTES_MAX, DERIVED_BYTES_MAX, NAME_BYTES_MAX};
-use super::{Backend, Batch, Level, Listed, Name, Payload, StoreError};
+use super::{Backend, Batch, Level, Listed, Name, Payload, Record, StoreError};
 use crate::log::{ConversationId, Hash, Head, Seq};
 use crate::planted::{Bug, planted};
 
@@ -34,7 +34,68 @@ struct State {
 #[derive(Clone, Debug)]
 struct Log {
     head: Head,
-    entries: BTreeMap<Seq, Entry>,
+    entries: Entries,
+}
+
+/// Entries by seq. They are dense, so a list holds them in half the room of a tree: only bytes that
+/// were put here past [`Backend::append`] leave gaps.
+#[derive(Clone, Debug, Default)]
+struct Entries {
+    first: Seq,
+    /// Neither end is a gap.
+    list: VecDeque<Option<Entry>>,
+}
+
+impl Entries {
+    fn first(&self) -> Option<Seq> {
+        (!self.list.is_empty()).then_some(self.first)
+    }
+
+    fn last(&self) -> Option<Seq> {
+        let behind = u64::try_from(self.list.len().checked_sub(1)?).ok()?;
+        Some(Seq(self.first.0.saturating_add(behind)))
+    }
+
+    fn at(&self, seq: Seq) -> Option<usize> {
+        usize::try_from(seq.0.checked_sub(self.first.0)?).ok()
+    }
+
+    fn get(&self, seq: Seq) -> Option<&Entry> {
+        self.list.get(self.at(seq)?)?.as_ref()
+    }
+
+    fn get_mut(&mut self, seq: Seq) -> Option<&mut Entry> {
+        let at = self.at(seq)?;
+        self.list.get_mut(at)?.as_mut()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (Seq, &Entry)> {
+        let seqs = (self.first.0..).map(Seq);
+        seqs.zip(&self.list)
+            .filter_map(|(seq, entry)| Some((seq, entry.as_ref()?)))
+    }
+
+    fn put(&mut self, record: Record) {
+        let entry = Entry {
+            bytes: record.entry.into(),
+            payloads: record.payloads,
+        };
+        let seq = record.seq;
+        if self.list.is_empty() {
+            self.first = seq;
+        }
+        while seq < self.first {
+            self.list.push_front(None);
+            self.first = Seq(self.first.0.saturating_sub(1));
+        }
+        while self.last().is_none_or(|last| last < seq) {
+            self.list.push_back(None);
+        }
+        let at = self.at(seq);
+        if let Some(place) = at.and_then(|at| self.list.get_mut(at)) {
+            *place = Some(entry);
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -61,12 +122,12 @@ impl Log {
     /// Where the entries and the head record contradict each other: nowhere, unless bytes were put
     /// here past [`Backend::append`].
     fn torn(&self) -> Option<(Seq, &'static str)> {
-        let mut expected = self.entries.keys().next().copied()?;
-        for seq in self.entries.keys() {
-            if *seq > self.head.seq {
-                return Some((*seq, "there is an entry beyond the head record"));
+        let mut expected = self.entries.first()?;
+        for (seq, _) in self.entries.iter() {
+            if seq > self.head.seq {
+                return Some((seq, "there is an entry beyond the head record"));
             }
-            if *seq != expected {
+            if seq != expected {
                 return Some((expected, "the entry is missing"));
             }
             expected = seq.next();
@@ -95,7 +156,7 @@ impl State {
         let Some(log) = self.logs.get(&conversation) else {
             return Ok(None);
         };
-        let last = log.entries.keys().next_back().copied();
+        let last = log.entries.last();
         if last == Some(log.head.seq) {
             return Ok(Some(log.head));
         }
@@ -104,12 +165,12 @@ impl State {
     }
 
     fn entry(&self, conversation: ConversationId, seq: Seq) -> Option<&Entry> {
-        self.logs.get(&conversation)?.entries.get(&seq)
+        self.logs.get(&conversation)?.entries.get(seq)
     }
 
     fn first(&self, conversation: ConversationId) -> Option<Seq> {
         let log = self.logs.get(&conversation)?;
-        log.entries.keys().next().copied()
+        log.entries.first()
     }
 
     fn payload(&mut self, place: (ConversationId, Seq, u32)) -> Option<&mut Option<Payload>> {
@@ -117,14 +178,14 @@ impl State {
         let is_root = |of| self.first(of) == Some(Seq(0));
         let log = if planted(Bug::LogsShareTheirPayloads) && is_root(conversation) {
             let logs = self.logs.iter_mut();
-            let root = |log: &Log| log.entries.contains_key(&Seq(0));
-            logs.filter(|(_, log)| root(log) && log.entries.contains_key(&seq))
+            let root = |log: &Log| log.entries.get(Seq(0)).is_some();
+            logs.filter(|(_, log)| root(log) && log.entries.get(seq).is_some())
                 .min_by_key(|(id, _)| **id)
                 .map(|(_, log)| log)
         } else {
             self.logs.get_mut(&conversation)
         };
-        let entry = log?.entries.get_mut(&seq)?;
+        let entry = log?.entries.get_mut(seq)?;
         entry.payloads.get_mut(usize::try_from(index).ok()?)
     }
 }
@@ -155,19 +216,13 @@ impl Backend for MemoryStore {
         }
         let empty = || Log {
             head: newest,
-            entries: BTreeMap::new(),
+            entries: Entries::default(),
         };
         let log = state.logs.entry(conversation).or_insert_with(empty);
         log.head = newest;
-        log.entries.extend(records.into_iter().map(|record| {
-            (
-                record.seq,
-                Entry {
-                    bytes: record.entry.into(),
-                    payloads: record.payloads,
-                },
-            )
-        }));
+        records
+            .into_iter()
+            .for_each(|record| log.entries.put(record));
         Ok(())
     }
 
@@ -239,7 +294,7 @@ impl Backend for MemoryStore {
         let held = held.and_then(Option::take);
         if let Some(held) = held.filter(|_| planted(Bug::RedactionTakesTheHash)) {
             let log = state.logs.get_mut(&conversation);
-            let entry = log.and_then(|log| log.entries.get_mut(&seq));
+            let entry = log.and_then(|log| log.entries.get_mut(seq));
             entry.into_iter().for_each(|entry| entry.forget(&held));
         }
         Ok(())

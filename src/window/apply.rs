@@ -97,9 +97,7 @@ impl Projection {
         });
         self.touched = touched;
         if let Some(key) = &entry.key {
-            self.keys
-                .entry(key.text.clone())
-                .or_insert((entry.seq, key.entries));
+            self.keys.note(&key.text, (entry.seq, key.entries));
         }
     }
 

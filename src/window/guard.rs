@@ -439,7 +439,7 @@ impl Projection {
         let beside = groups.filter(|g| g.rank < from && !self.index.tally(g.root).aside());
         let counted = match unit {
             Unit::Message => beside
-                .map(|g| self.index.tally(g.root).visible)
+                .map(|g| self.index.tally(g.root).messages())
                 .fold(0, usize::saturating_add),
             Unit::Request => {
                 let runs: BTreeSet<u64> = beside.map(|g| self.run_of(g.rank.0)).collect();
@@ -640,7 +640,7 @@ impl Walk<'_> {
             Sized::Expired => u64::from(self.decision.is_expired(self.state, group)),
             Sized::Of(..) if aside => 0,
             Sized::Of(Unit::Message, _) => {
-                let messages = self.state.index.tally(group.root).visible;
+                let messages = self.state.index.tally(group.root).messages();
                 u64::try_from(messages).unwrap_or(u64::MAX)
             }
             Sized::Of(Unit::Group | Unit::Request, _) => 1,

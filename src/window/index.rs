@@ -38,16 +38,16 @@ pub(super) struct Share([bool; 7], u64);
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Tally {
     /// Members in the window; of them, those of the envelope and of the current request.
-    pub visible: usize,
-    envelope: usize,
-    request: usize,
+    visible: u32,
+    envelope: u32,
+    request: u32,
     /// Members in the window that are notices, and members that came later than where they stand:
     /// they were brought back, or stand for others.
-    notices: usize,
-    late: usize,
+    notices: u32,
+    late: u32,
     /// Members with a call without a final result, and members that are pinned, wherever they are.
-    open: usize,
-    held: usize,
+    open: u32,
+    held: u32,
     /// The newest member in the window.
     newest: Option<Rank>,
     /// How the index lists it.
@@ -59,7 +59,7 @@ struct Filed {
     rank: Rank,
     run: u64,
     /// Its messages, where it is counted.
-    outside: Option<usize>,
+    outside: Option<u32>,
     notice: bool,
     late: bool,
     free: bool,
@@ -92,6 +92,11 @@ impl Tally {
         holds.into_iter().filter(|(n, _)| *n > 0).map(|(_, r)| r)
     }
 
+    /// Its messages in the window.
+    pub fn messages(&self) -> usize {
+        wide(self.visible)
+    }
+
     /// Whether it stands aside and is not counted: all its messages in the window are envelope or
     /// notices.
     pub const fn aside(&self) -> bool {
@@ -107,7 +112,7 @@ impl Tally {
         self.visible == 0 && self.open == 0 && self.held == 0
     }
 
-    fn counters(&mut self) -> [&mut usize; 7] {
+    fn counters(&mut self) -> [&mut u32; 7] {
         [
             &mut self.visible,
             &mut self.envelope,
@@ -120,16 +125,20 @@ impl Tally {
     }
 
     fn add(&mut self, share: Share) {
-        for (sum, n) in self.counters().into_iter().zip(share.0.map(usize::from)) {
+        for (sum, n) in self.counters().into_iter().zip(share.0.map(u32::from)) {
             *sum = sum.saturating_add(n);
         }
     }
 
     fn take(&mut self, share: Share) {
-        for (sum, n) in self.counters().into_iter().zip(share.0.map(usize::from)) {
+        for (sum, n) in self.counters().into_iter().zip(share.0.map(u32::from)) {
             *sum = sum.saturating_sub(n);
         }
     }
+}
+
+fn wide(messages: u32) -> usize {
+    usize::try_from(messages).unwrap_or(usize::MAX)
 }
 
 /// Spreads places of messages and their parts, which nobody else chooses, over a table.
@@ -179,7 +188,7 @@ pub(super) struct GroupIndex {
     /// Tool outputs.
     pub outputs: Outputs,
     /// Groups that nothing in the log holds.
-    free: BTreeMap<Rank, usize>,
+    free: Ordered<GroupAt>,
     runs: Ordered<RunGroups>,
     outside_messages: usize,
     /// Messages that changed since the index was last settled.
@@ -226,7 +235,7 @@ impl GroupIndex {
     fn unfile(&mut self, filed: Option<Filed>) {
         let Some(filed) = filed else { return };
         if filed.free {
-            self.free.remove(&filed.rank);
+            self.free.remove(filed.rank);
         }
         let Some(messages) = filed.outside else {
             self.aside.remove(&filed.rank);
@@ -237,7 +246,7 @@ impl GroupIndex {
         if filed.late {
             self.late.remove(&filed.rank);
         }
-        self.outside_messages = self.outside_messages.saturating_sub(messages);
+        self.outside_messages = self.outside_messages.saturating_sub(wide(messages));
         if let Some(run) = self.runs.find_mut(filed.run) {
             run.groups = run.groups.saturating_sub(1);
             if run.groups == 0 {
@@ -247,10 +256,10 @@ impl GroupIndex {
     }
 
     fn file(&mut self, root: usize, filed: Filed) {
-        if filed.free {
-            self.free.insert(filed.rank, root);
-        }
         let rank = filed.rank;
+        if filed.free {
+            self.free.insert(GroupAt { rank, root });
+        }
         let Some(messages) = filed.outside else {
             self.aside.insert(rank, root);
             if filed.notice {
@@ -262,7 +271,7 @@ impl GroupIndex {
         if filed.late {
             self.late.insert(rank, root);
         }
-        self.outside_messages = self.outside_messages.saturating_add(messages);
+        self.outside_messages = self.outside_messages.saturating_add(wide(messages));
         match self.runs.find_mut(filed.run) {
             Some(run) => run.groups = run.groups.saturating_add(1),
             None => self.runs.insert(RunGroups {
@@ -293,9 +302,7 @@ impl GroupIndex {
 
     /// The groups that nothing in the log holds, oldest first.
     pub fn free(&self) -> impl Iterator<Item = GroupAt> {
-        self.free
-            .iter()
-            .map(|(&rank, &root)| GroupAt { rank, root })
+        self.free.iter().copied()
     }
 
     /// All groups whose ranks lie in a range, in no particular order.

@@ -9,6 +9,7 @@ mod consolidated;
 mod group;
 mod guard;
 mod index;
+mod keys;
 mod measure;
 mod ordered;
 mod outline;

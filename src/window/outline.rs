@@ -149,6 +149,8 @@ impl Outline {
             touched: p.touched.clone(),
             ..Self::default()
         };
+        // In window order, which is nearly that of ids: a map is made of all at once in less time.
+        let mut items = Vec::with_capacity(p.items.len());
         for item in p.items.iter() {
             let Some(message) = p.message(item.id) else {
                 continue;
@@ -164,7 +166,7 @@ impl Outline {
                 entered: life.entered.seq,
                 pinned: message.pinned,
             };
-            outline.items.insert(item.id, placed);
+            items.push((item.id, placed));
             if message.author() != Author::Engine {
                 continue;
             }
@@ -176,6 +178,7 @@ impl Outline {
                 }
             }
         }
+        outline.items = items.into_iter().collect();
         outline
     }
 

@@ -11,6 +11,7 @@ use crate::log::{Body, Change, Entry, Seq, StandInKind};
 
 use super::group::Groups;
 use super::index::{GroupIndex, Share};
+use super::keys::Keys;
 use super::ordered::Ordered;
 use super::state::{MessageState, Projection};
 use super::stretch::Stretches;
@@ -196,7 +197,7 @@ impl Projection {
         }
         self.closed.retain(|_, call| there(call));
         self.seqs = seqs;
-        self.keys.clear();
+        self.keys = Keys::default();
         self.visits.clear();
         self.visits_of.iter_mut().for_each(Vec::clear);
         self.newest_visit.fill(usize::MAX);

@@ -15,6 +15,7 @@ use super::claim::Questions;
 use super::consolidated::Consolidated;
 use super::group::Groups;
 use super::index::{ByPlace, GroupIndex, Share};
+use super::keys::Keys;
 use super::measure::Totals;
 use super::ordered::Ordered;
 use super::outline::Touched;
@@ -357,7 +358,7 @@ pub struct Projection {
     /// The first entry of an unknown kind that changes windows.
     pub(super) unsupported: Option<Seq>,
     /// Idempotency keys: the first entry and how many entries the request wrote.
-    pub(super) keys: BTreeMap<String, (Seq, u32)>,
+    pub(super) keys: Keys,
     pub(super) touched: Touched,
     /// Visits and edits that were undone, each with the newest edit that did.
     pub(super) undone: BTreeMap<Seq, Seq>,
@@ -588,7 +589,7 @@ impl Projection {
     /// What an idempotency key wrote: its first entry and how many.
     #[must_use]
     pub fn by_key(&self, key: &str) -> Option<(Seq, u32)> {
-        self.keys.get(key).copied()
+        self.keys.get(key)
     }
 
     /// A strategy's position in [`Projection::strategies`], if it ever visited.
@@ -644,7 +645,7 @@ impl Projection {
             of(self.sent.len(), size_of::<Sent>()),
             of(self.visits.len(), size_of::<VisitInfo>()),
             of(refusals, size_of::<RefusalSpan>()),
-            of(self.keys.len(), 3 * BESIDE),
+            of(self.keys.len(), BESIDE),
             of(self.undone.len(), size_of::<(Seq, Seq)>()),
             of(self.settings.len(), size_of::<(Seq, Settings)>()),
         ]

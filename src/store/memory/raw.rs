@@ -1,7 +1,7 @@
 //! The bytes behind a store in memory, for the test kit: what a medium may do to them without
 //! being asked by a verb.
 
-use super::{Batch, ConversationId, Entry, Hash, Log, MemoryStore, Seq, limits};
+use super::{Batch, ConversationId, Entries, Hash, Log, MemoryStore, Seq, limits};
 
 /// A stored thing that can be damaged.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -43,18 +43,13 @@ impl MemoryStore {
         }
         let log = state.logs.entry(batch.conversation).or_insert_with(|| Log {
             head: newest,
-            entries: std::collections::BTreeMap::new(),
+            entries: Entries::default(),
         });
         if back || newest.seq > log.head.seq {
             log.head = newest;
         }
-        log.entries.extend(batch.records.into_iter().map(|record| {
-            let entry = Entry {
-                bytes: record.entry.into(),
-                payloads: record.payloads,
-            };
-            (record.seq, entry)
-        }));
+        let records = batch.records.into_iter();
+        records.for_each(|record| log.entries.put(record));
     }
 
     /// Every stored thing of a kind that holds bytes, in order.
@@ -68,13 +63,13 @@ impl MemoryStore {
         let entries = logs.flat_map(|(id, log)| log.entries.iter().map(move |e| (*id, e)));
         if kind == Stored::Entries {
             return entries
-                .map(|(id, (seq, _))| Place::Entry(id, *seq))
+                .map(|(id, (seq, _))| Place::Entry(id, seq))
                 .collect();
         }
         let payloads = entries.flat_map(|(id, (seq, entry))| {
             let all = (0_u32..).zip(&entry.payloads);
             let held = all.filter(|(_, p)| p.as_ref().is_some_and(|p| !p.bytes.is_empty()));
-            held.map(move |(index, _)| Place::Payload(id, *seq, index))
+            held.map(move |(index, _)| Place::Payload(id, seq, index))
         });
         payloads.collect()
     }
@@ -85,7 +80,7 @@ impl MemoryStore {
         match place {
             Place::Entry(id, seq) => {
                 let log = state.logs.get_mut(&id);
-                let Some(entry) = log.and_then(|log| log.entries.get_mut(&seq)) else {
+                let Some(entry) = log.and_then(|log| log.entries.get_mut(seq)) else {
                     return false;
                 };
                 let mut bytes = entry.bytes.to_vec();
