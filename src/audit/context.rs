@@ -15,7 +15,7 @@ use crate::log::{Appended, Body, Entry, Iteration, MessageId, Seq};
 use crate::window::{Outline, is_message};
 
 /// Entries before a call that are looked at for what had left, unless all are asked for.
-pub const LOOK_BACK: u64 = 1 << 8;
+pub const LOOK_BACK: u64 = 1 << 6;
 
 /// Messages that a call no longer saw, by the entry that took them.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]

@@ -16,7 +16,7 @@ use crate::stats::{Draw, median_ms, timed};
 use crate::table::{Goal, Table, Unit, number};
 
 use super::long::{Pair, Question};
-use super::window::{Ask, warm};
+use super::window::{Ask, warm_each};
 
 /// How many forks are asked about in each store.
 const FORKS: u64 = 20;
@@ -47,8 +47,8 @@ pub fn run(setup: &Setup, table: &mut Table) {
     row(&measure, flat, &ours, &peer, theirs);
     let forks = pair.forked(FORKS);
     let mut windows: Option<Vec<f64>> = None;
-    for (name, ask) in QUESTIONS {
-        let (ours, theirs) = warm(setup, &forks, ask);
+    let asked = warm_each(setup, &forks, QUESTIONS.map(|(_, ask)| ask));
+    for ((name, _), (ours, theirs)) in QUESTIONS.into_iter().zip(asked) {
         let measure = format!("{name} in a fork of {entries} entries");
         row(&measure, flat, &ours, &peer, theirs);
         match &windows {

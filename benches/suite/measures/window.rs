@@ -99,7 +99,20 @@ fn measure(setup: &Setup, table: &mut Table, what: &str, goals: &Goals, ask: Ask
 }
 
 /// Medians of rounds of questions to open stores whose conversations were all asked before.
-pub(super) fn warm(setup: &Setup, pair: &Pair, ask: Ask) -> (Vec<f64>, Vec<f64>) {
+pub(super) fn warm(setup: &Setup, pair: &Pair, ask: Ask) -> Medians {
+    let [medians] = warm_each(setup, pair, [ask]);
+    medians
+}
+
+/// Medians of rounds: of the long conversation, of the short ones.
+pub(super) type Medians = (Vec<f64>, Vec<f64>);
+
+/// The same for several questions, which take turns in each round.
+pub(super) fn warm_each<const N: usize>(
+    setup: &Setup,
+    pair: &Pair,
+    asks: [Ask; N],
+) -> [Medians; N] {
     let mut draw = Draw::new(1);
     let stores = [&pair.one, &pair.many].map(|long| {
         let store = ours::open(&long.dir, Level::Synced);
@@ -109,18 +122,22 @@ pub(super) fn warm(setup: &Setup, pair: &Pair, ask: Ask) -> (Vec<f64>, Vec<f64>)
         }
         (long, store)
     });
-    let [mut ours, mut theirs] = [Vec::new(), Vec::new()];
+    let mut medians = asks.map(|_| Medians::default());
     for round in 0..setup.sizes.rounds {
         setup.round("questions to open stores", round, setup.sizes.rounds);
-        for ((long, store), medians) in stores.iter().zip([&mut ours, &mut theirs]) {
-            let times: Vec<Duration> = (0..setup.sizes.questions)
-                .map(|_| long.question(&mut draw))
-                .map(|question| timed(|| ask(store, question)).0)
-                .collect();
-            medians.push(median_ms(&times));
+        let mut turns: Vec<_> = asks.iter().zip(&mut medians).collect();
+        turns.rotate_left(usize::try_from(round).expect("few rounds") % N);
+        for (ask, (ours, theirs)) in turns {
+            for ((long, store), medians) in stores.iter().zip([ours, theirs]) {
+                let times: Vec<Duration> = (0..setup.sizes.questions)
+                    .map(|_| long.question(&mut draw))
+                    .map(|question| timed(|| ask(store, question)).0)
+                    .collect();
+                medians.push(median_ms(&times));
+            }
         }
     }
-    (ours, theirs)
+    medians
 }
 
 /// The first question to a store that was just opened, with none of its files in memory.
